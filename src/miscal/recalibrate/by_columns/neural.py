@@ -97,42 +97,82 @@ class NeuralCalibration(ByColumns):
     Parameters
     ----------
     embedding : int
-        Length of the vector that stands for a level. The paper: 256.
+        Length of the vector that stands for a category. The paper: 256.
     hidden : sequence of int
         Widths of the layers.
     epochs : int
         Most passes over the rows; with 1, as in the paper, nothing is held out.
-    learning_rate, batch : Adam's step, and rows in a mini-batch
+    learning_rate : float
+        Step of Adam.
+    batch : int
+        Rows in a mini-batch.
     patience : int
         Epochs without a better held-out loss after which training ends.
     module : torch.nn.Module, optional
-        In place of the network: called with the numbers (n, d) and, where there are categories, their codes (n, c); its
-        output is (n,), (n, 1) or (n, K). It is copied, not changed. Such a recalibrator cannot be written as JSON.
-    device : "auto", "cpu", "cuda", ...
+        A network of your own in the place of g, see Notes. It is copied, not changed. Such a recalibrator cannot be
+        written as JSON.
+    device : str
+        "cpu", "cuda" or another device of torch; "auto" is a GPU where there is one.
     random_state : int
+        Seed of the first weights, of the order of the rows and of the rows held out.
     columns : names or positions, optional
         Which columns of X; None: all.
     nominal : names, optional
         Numeric columns to embed, such as postal codes. Text, categories and truth values always are.
-    hold_out : "random" or "last"
+    hold_out : {"random", "last"}
         Which tenth of the rows is held out.
-    progress : "auto", True or False
+    progress : {"auto", True, False}
         A bar on the terminal; "auto": where there is a terminal.
     knots : int
-        Number of knots K of the line plot of the score, at probabilities k/(K + 1).
+        Number of knots K of the line plot of the score, at probabilities k/(K + 1). The paper: 100.
 
     Attributes
     ----------
-    losses_ : (epochs,) mean log loss of each epoch on the rows trained on
-    held_losses_ : (epochs + 1,) on the rows held out, before training first; empty where none were
+    losses_ : (epochs,) array
+        Mean log loss of each epoch on the rows trained on.
+    held_losses_ : (epochs + 1,) array
+        The same on the rows held out, before training first; empty where none were.
+
+    Notes
+    -----
+    `module` is called with ``module(numbers)``, or with ``module(numbers, codes)`` where there are categorical columns,
+    and returns g(x) as (n,), (n, 1) or, of K > 2 classes, (n, K).
+
+    - ``numbers``, float32 (n, 2d): the values of the d numeric columns in the order of X, less their mean and divided
+      by their standard deviation, held within 10, 0 where missing; then d flags, 1 where the value is missing.
+    - ``codes``, int32 (n, c): one column for each categorical column; 0 stands for a category that fit did not see, 1
+      for a missing value, 2, 3, ... for the categories in sorted order. A table of embeddings has two rows more than
+      the column has categories.
+
+    Images and sequences of one length are given as an (n, d) array, one row flattened after the other; the module gives
+    ``numbers[:, :d]`` its shape back. Of text, and of sequences whose lengths differ, give what the model makes of them
+    (its last hidden layer, say): each column of X holds one value a row.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> state, y_prob = rng.choice(["CA", "NY"], 4000), rng.uniform(0.2, 0.6, 4000)
     >>> y = rng.random(4000) < np.where(state == "NY", y_prob + 0.3, y_prob)
-    >>> made = NeuralCalibration(hidden=(8,), epochs=10, learning_rate=0.01).fit(y_prob, y, {"state": state})
-    >>> bool(made.predict_proba([0.4], {"state": ["NY"]})[0, 1] > 0.6)
+    >>> fitted = NeuralCalibration(hidden=(8,), epochs=10, learning_rate=0.01).fit(
+    ...     y_prob, y, {"state": state}
+    ... )
+    >>> bool(fitted.predict_proba([0.4], {"state": ["NY"]})[0, 1] > 0.6)
+    True
+
+    A network of your own: here a shift for each category and a slope of each number.
+
+    >>> from torch import nn
+    >>> class Shifts(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.shift = nn.Embedding(4, 1)  # unseen, missing, CA, NY
+    ...         self.slope = nn.Linear(2, 1)  # age, and whether age is missing
+    ...
+    ...     def forward(self, numbers, codes):
+    ...         return self.slope(numbers) + self.shift(codes[:, 0])
+    >>> X = {"state": state, "age": rng.normal(40, 10, 4000)}
+    >>> shifted = NeuralCalibration(module=Shifts(), epochs=20, learning_rate=0.05).fit(y_prob, y, X)
+    >>> bool(shifted.predict_proba([0.4], {"state": ["NY"], "age": [40]})[0, 1] > 0.6)
     True
     """
 

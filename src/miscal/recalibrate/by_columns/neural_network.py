@@ -74,8 +74,8 @@ class Calibration(nn.Module):  # type: ignore[misc]
 
     def forward(self, codes: Tensor, numbers: Tensor, place: Tensor, part: Tensor) -> Tensor:
         """Log-weights of the classes, (n, K); of two the first's is 0, and the other's the log-odds."""
-        g = self.network(numbers, codes) if codes.shape[1] else self.network(numbers)
         maps = torch.arange(len(self.first), device=self.first.device)
+        g = self._beside(codes, numbers)
         if g.numel() != place.numel():
             raise refusal(f"must give (n, {len(maps)}) numbers", "'module'", got=f"it gives {tuple(g.shape)}")
         rise = torch.cumsum(softplus(self.raw), dim=1)
@@ -83,6 +83,21 @@ class Calibration(nn.Module):  # type: ignore[misc]
         below, above = values[maps, place], values[maps, place + 1]
         logits = below + part * (above - below) + g.reshape(place.shape)
         return pad(logits, (1, 0)) if len(maps) == 1 else logits
+
+    def _beside(self, codes: Tensor, numbers: Tensor) -> Tensor:
+        """g(x) of a batch; a network of the user's is told what it was given if it fails."""
+        given = (numbers, codes) if codes.shape[1] else (numbers,)
+        if isinstance(self.network, FieldNetwork):
+            return self.network(*given)
+        shapes = f"numbers (n, {numbers.shape[1]})" + (
+            f" and codes (n, {codes.shape[1]})" if len(given) > 1 else ""
+        )
+        hint = "numbers are the scaled values of the numeric columns, then their flags of missing values"
+        with refusing(f"must take {shapes}", "'module'", hint=hint):
+            g = self.network(*given)
+        if not isinstance(g, Tensor):
+            raise refusal("must give one tensor", "'module'", got=f"it gives {type(g).__name__}")
+        return g
 
 
 @contextmanager
