@@ -62,10 +62,10 @@ VALUES = (
         note="by hand, (|1 − 1.45| + |1 − .8|)/6",
     ),
     PrintedValue(
-        "two rows with y = 0, p = .4 and 1, eq. 3, K = 2",
-        "metrics.probability_calibration_error([0, 0], [0.4, 1.0], bins=2)",
-        ".2000",
-        ours=".7000",
+        "two rows, y = 1 and 0, p = .4 and 1, eq. 3, K = 2",
+        "metrics.probability_calibration_error([1, 0], [0.4, 1.0], bins=2)",
+        ".3000",
+        ours=".8000",
         note="the paper's bins end before 1 and lose the second row, which is kept here",
     ),
     PrintedValue(

@@ -1,4 +1,4 @@
-"""The recipe that trains a model further on the newest rows (Model-2 of paper 003) runs and prints what the page shows."""
+"""The recipe that trains a model further on the newest rows (Model-2 of paper 003) prints what the page shows."""
 
 from __future__ import annotations
 
@@ -33,3 +33,11 @@ def numberless(table: str) -> list[str]:
 def numbers_of(table: str) -> list[float]:
     """The numbers of a table."""
     return [float(number) for number in re.findall(r"\d\.\d+", table)]
+
+
+def test_the_network_of_the_field_page_prints_what_the_page_shows(capsys):
+    pytest.importorskip("torch", reason="the neural extra is not installed")
+    text = (PAGE.parents[1] / "papers" / "field.md").read_text(encoding="utf-8")
+    example, shown = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", text, re.DOTALL).groups()
+    exec(compile(example, "field.md", "exec"), {})
+    assert capsys.readouterr().out == shown
