@@ -46,7 +46,7 @@ VALUES = (
         "the same constant, eq. 4: Field-ECE",
         "metrics.field_calibration_error(y, rate, z)",
         ".1111",
-        note="by hand, (|1 − 3/3| + |1 − 2/3| + |0 − 1/3|)/6",
+        note="by hand, (abs(1 − 3/3) + abs(1 − 2/3) + abs(0 − 1/3))/6",
     ),
     PrintedValue(ROWS + "1: log loss", "metrics.log_loss(y, p)", ".4311", note="by hand, −ln(.8·.6·.7·.35·.8·.8)/6"),
     PrintedValue(
@@ -59,7 +59,7 @@ VALUES = (
         ROWS + "3: Prob-ECE, K = 2",
         "metrics.probability_calibration_error(y, p, bins=2)",
         ".1083",
-        note="by hand, (|1 − 1.45| + |1 − .8|)/6",
+        note="by hand, (abs(1 − 1.45) + abs(1 − .8))/6",
     ),
     PrintedValue(
         "two rows, y = 1 and 0, p = .4 and 1, eq. 3, K = 2",
