@@ -12,7 +12,7 @@ there is a GPU the results go to results/neural_device.*, so that a run on anoth
 from __future__ import annotations
 
 import time
-from types import SimpleNamespace
+from itertools import pairwise
 
 import harness
 import numpy as np
@@ -52,16 +52,18 @@ def epoch(rows, embedding, batch, device):
 
     from miscal.recalibrate import NeuralCalibration
     from miscal.recalibrate.by_columns import neural_network as network
+    from miscal.recalibrate.by_columns.neural import knots_at
 
     torch.manual_seed(0)
-    g = network.FieldNetwork(SimpleNamespace(sizes=LEVELS, width=NUMBERS), embedding, HIDDEN, 1)
-    shares = np.arange(1, 101) / 101.0
-    model = network.Calibration(g, np.log(shares / (1.0 - shares)), 1)
-    how = NeuralCalibration(epochs=1, batch=batch, progress=False)
+    how = NeuralCalibration(epochs=1, batch=batch, device=device.type, progress=False)
+    widths = [embedding * len(LEVELS) + NUMBERS, *HIDDEN, 1]
+    g = network.FieldNetwork(list(LEVELS), embedding, [*pairwise(widths)])
+    model = network.Calibration(g, knots_at(how.knots, binary=True), 1)
+    held_out = np.array([], dtype=np.int64)
     with network.threads(model, batch):
         few = type(rows)(*(part[: 4 * batch] for part in rows))
-        network.train(model, few, None, how, device)
-        took = seconds(lambda: network.train(model, rows, None, how, device), device)
+        network.train(model, few, held_out, how)
+        took = seconds(lambda: network.train(model, rows, held_out, how), device)
     dense = sum(p.numel() for p in g.layers.parameters())
     return took, dense, sum(p.numel() for p in model.parameters())
 
@@ -109,7 +111,7 @@ def rows(quick: bool = False) -> list[dict]:
     import torch
 
     torch.set_num_threads(1)
-    few = 4 if quick else 1
+    few = 20 if quick else 1
     on_core = [(100_000 // few, 16, 1024), (20_000 // few, 256, 1024), (40_000 // few, 256, 16_384)]
     found = rows_on(torch.device("cpu"), "a CPU core", on_core)
     if torch.cuda.is_available():

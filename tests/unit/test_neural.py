@@ -207,6 +207,103 @@ def test_any_module(rng):
         NeuralCalibration(epochs=1, module=torch.nn.Linear(4, 3)).fit(p, y, numbers)
 
 
+def test_a_module_receives_scaled_values_then_flags_and_codes(rng):
+    """What the docstring says of `numbers` and `codes`, value for value."""
+    rows = 400
+    p, y = rng.beta(2, 4, rows), rng.integers(0, 2, rows)
+    age = np.where(np.arange(rows) % 5 == 0, np.nan, rng.normal(40, 10, rows))
+    size = rng.normal(0, 1, rows)
+    size[0] = 1e6  # so far out that it is held within 10 standard deviations
+    state = np.where(np.arange(rows) % 7 == 0, None, np.where(np.arange(rows) % 2, "CA", "NY"))
+    X = {"age": age, "state": state, "size": size}
+    batches = []
+
+    class Keeps(torch.nn.Module):
+        def forward(self, numbers, codes):
+            if not self.training:
+                batches.append((numbers.numpy().copy(), codes.numpy().copy()))
+            return numbers[:, 0] * 0.0
+
+    fitted = NeuralCalibration(epochs=1, module=Keeps()).fit(p, y, X)
+    fitted.predict_proba(p, {**X, "state": np.where(np.arange(rows) == 1, "TX", state)})
+    (numbers, codes), missing = batches[-1], np.isnan(age)
+    known = age[~missing]
+    assert numbers.shape == (rows, 4)
+    assert numbers.dtype == np.float32
+    np.testing.assert_allclose(numbers[~missing, 0], (known - known.mean()) / known.std(), atol=1e-5)
+    assert (numbers[missing, 0] == 0).all()
+    assert numbers[0, 1] == 10.0
+    np.testing.assert_array_equal(numbers[:, 2], missing)
+    assert not numbers[:, 3].any()
+    assert codes.shape == (rows, 1)
+    expected = np.select([state == None, state == "CA"], [1, 2], 3)  # noqa: E711
+    expected[1] = 0  # TX was not there in fit
+    np.testing.assert_array_equal(codes[:, 0], expected)
+
+
+def test_images_are_flattened_and_get_their_shape_back(rng):
+    """A convolution learns a bright corner, which no single number of a row says; images as they are get an error."""
+    rows, side = 2000, 6
+    bright = rng.integers(0, 2, rows)
+    images = rng.normal(0, 1, (rows, side, side))
+    corner = rng.integers(0, 5, (2, rows))
+    for i, j in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        images[np.arange(rows), corner[0] + i, corner[1] + j] += 4.0 * bright
+    p = np.full(rows, 0.5)
+    y = (rng.random(rows) < 0.2 + 0.6 * bright).astype(int)
+
+    class Convolution(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.filter, self.last = torch.nn.Conv2d(1, 4, 2), torch.nn.Linear(4, 1)
+
+        def forward(self, numbers):
+            pixels = numbers[:, : side * side].reshape(-1, 1, side, side)
+            return self.last(torch.relu(self.filter(pixels)).amax(dim=(2, 3)))
+
+    torch.manual_seed(0)
+    options = {"epochs": 20, "learning_rate": 0.02, "batch": 128}
+    fitted = NeuralCalibration(**options, module=Convolution()).fit(p, y, images.reshape(rows, -1))
+    q = fitted.predict_proba(p, images.reshape(rows, -1))[:, 1]
+    assert q[bright == 1].mean() > 0.7
+    assert q[bright == 0].mean() < 0.3
+    with pytest.raises(MiscalError, match=r"(?s)\(n, d\).*X.reshape\(len\(X\), -1\)"):
+        NeuralCalibration(module=Convolution()).fit(p, y, images)
+
+
+def test_a_module_of_another_shape_is_told_what_it_must_take(rng):
+    p, y, X = sample(rng, 300)
+    with pytest.raises(MiscalError, match=r"(?s)'module' must take numbers \(n, 2\).*flags"):
+        NeuralCalibration(epochs=1, module=torch.nn.Linear(1, 1)).fit(p, y, {"age": X["age"]})
+
+    class Pair(torch.nn.Module):
+        def forward(self, numbers, codes):
+            return numbers, codes
+
+    with pytest.raises(MiscalError, match="'module' must give one tensor; it gives tuple"):
+        NeuralCalibration(epochs=1, module=Pair()).fit(p, y, X)
+
+
+def test_the_number_of_knots(rng):
+    """The line bends at k/(K + 1) and nowhere else; a document without `knots` has the 100 of earlier versions."""
+    p, y, X = sample(rng, 3000)
+    fitted = NeuralCalibration(**SMALL | {"learning_rate": 0.1}, knots=3).fit(p, y, X)
+    values, _, _ = fitted.parts()
+    assert values.shape == (1, 3)
+    first = {name: column[:1] for name, column in X.items()}
+    grid = np.linspace(-4, 4, 801)
+    line = logit(fitted.predict_proba(expit(grid), {name: np.repeat(c, 801) for name, c in first.items()})[:, 1])
+    bends = np.abs(np.diff(line, 2)) > 1e-7
+    near = np.abs(grid[1:-1, None] - logit([0.25, 0.5, 0.75])).min(axis=1) < 0.011
+    assert bends.any()
+    assert not (bends & ~near).any()
+    back = Recalibrator.from_json(fitted.to_json())
+    assert np.array_equal(back.predict_proba(p, X), fitted.predict_proba(p, X))
+    earlier = json.loads(NeuralCalibration(**SMALL).fit(p, y, X).to_json())
+    del earlier["params"]["knots"]
+    assert Recalibrator.from_json(json.dumps(earlier)).parts()[0].shape == (1, 100)
+
+
 def test_numbers_that_are_names(rng):
     p, y, _ = sample(rng, 600)
     code = rng.choice([10115, 94103, 75001], 600)
@@ -238,6 +335,7 @@ def test_a_bar_is_drawn_when_asked_for(rng, capfd):
         {"progress": "often"},
         {"random_state": -1},
         {"hold_out": "first"},
+        {"knots": 1},
     ],
 )
 def test_wrong_parameters(wrong):

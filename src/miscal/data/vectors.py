@@ -276,7 +276,8 @@ def named_columns(table: Any, where: str) -> Mapping[str, Any]:
     with refusing("must be a table", where, got="its rows differ in length"):
         array = unmasked(table, where)
     if array.ndim not in (1, 2):
-        raise refusal("must be (n,) or (n, d)", where, got=f"its shape is {array.shape}")
+        hint = "of images and sequences give one row each: X.reshape(len(X), -1)" if array.ndim > 2 else ""
+        raise refusal("must be (n,) or (n, d)", where, got=f"its shape is {array.shape}", hint=hint)
     return {str(j): column for j, column in enumerate(np.atleast_2d(array.T))}
 
 

@@ -33,7 +33,7 @@ INFINITE = "Infinity"  # a parameter of that size: JSON has no such number
 DEEPEST = 8  # a recalibrator inside a recalibrator inside ...
 
 # Parameters that files of version 1.0 and before lack.
-LATER = {"judges", "keep_certain", "rescale", "smooth", "start", "strategy", "towards", "weights"}
+LATER = {"judges", "keep_certain", "knots", "rescale", "smooth", "start", "strategy", "towards", "weights"}
 
 ONE = (str, int, np.integer)  # what may say which column is meant
 

@@ -2,13 +2,14 @@
 
 import base64
 import copy
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from miscal.data.checks import number, one_of, whole
-from miscal.data.columns import Columns
+from miscal.data.columns import Column, Columns
 from miscal.data.errors import MissingExtra, refusal
 from miscal.data.vectors import Array, Codes, Floats, Integers, logit
 from miscal.kernels.threads import over_blocks
@@ -29,7 +30,6 @@ from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.softmax import logs_of, softmax
 
 BLOCK = 1 << 14  # rows predicted at a time
-KNOTS = 100  # at shares k/(K + 1)
 LEAST_HELD = 200  # rows below which none are held out
 OTHER, MISSING = 0, 1  # places in a table of embeddings: unseen levels, missing values; then come the levels
 FURTHEST = 10.0  # standard deviations beyond which a number counts as just so far
@@ -43,10 +43,22 @@ class Inputs:
     """
 
     def __init__(self, encodings: list[Encoding]) -> None:
+        self.encodings = encodings
         self.embedded = [each for each in encodings if each.nominal]
         self.numeric = [each for each in encodings if not each.nominal]
         self.sizes = [len(each.levels) + 1 for each in self.embedded]  # rows of each table of embeddings
         self.width = 2 * len(self.numeric)  # numbers of a row: values, then flags of missing ones
+
+    @classmethod
+    def learned(cls, columns: Sequence[Column], nominal: Collection[Column] = ()) -> "Inputs":
+        """Read categories and scales off the columns of some rows; numeric ones in `nominal` are embedded too."""
+        encodings = []
+        for column in columns:
+            encoding = Encoding.learned(column, nominal=column in nominal, constant=LARGEST)
+            known = [level for level in encoding.levels if level is not None]
+            encoding.levels[:] = None, *known  # missing comes first, whether or not there is any
+            encodings.append(encoding)
+        return cls(encodings)
 
     def read(self, columns: Columns, rows: int) -> tuple[Codes, Array]:
         """Codes (rows, categories) and numbers (rows, width)."""
@@ -58,9 +70,9 @@ class Inputs:
         return np.array(codes, dtype=np.int32).reshape(len(codes), rows).T.copy(), numbers
 
 
-def knots(*, binary: bool) -> Floats:
-    """Where the line of the score bends: at log-odds of even shares, or for several classes at their logarithms."""
-    shares = np.arange(1, KNOTS + 1) / (KNOTS + 1.0)
+def knots_at(count: int, *, binary: bool) -> Floats:
+    """Where the line of the score bends: at log-odds of the shares k/(count + 1), of several classes at logarithms."""
+    shares = np.arange(1, count + 1) / (count + 1.0)
     return np.log(shares / (1.0 - shares)) if binary else np.log(shares)
 
 
@@ -71,12 +83,12 @@ def _widths(given: Any) -> bool:
 class NeuralCalibration(ByColumns):
     """Add a network of all columns to a monotone map of the score (Neural Calibration; Pan and others 2019).
 
-    ``q = sigmoid(eta(l) + g(x))``: eta is a non-decreasing line plot of the log-odds l (softplus increments, 100 knots
-    on the probability scale, end slopes continued), g a network that embeds categories and scales numbers. Both are
-    trained together by Adam on the log loss. Training starts from the identity and, with several epochs, a tenth of the
-    rows is held out: the best epoch is kept, which is the identity if nothing helps. Give rows in the order of time and
-    ``hold_out="last"`` where later rows differ from earlier ones; rows held out at random then look too much like those
-    trained on. Several classes: ``softmax(eta_k(ln p_k) + g_k(x))``.
+    ``q = sigmoid(eta(l) + g(x))``: eta is a non-decreasing line plot of the log-odds l (softplus increments between
+    `knots` that are even on the probability scale, end slopes continued), g a network that embeds categories and scales
+    numbers. Both are trained together by Adam on the log loss. Training starts from the identity and, with several
+    epochs, a tenth of the rows is held out: the best epoch is kept, which is the identity if nothing helps. Give rows
+    in the order of time and ``hold_out="last"`` where later rows differ from earlier ones; rows held out at random then
+    look too much like those trained on. Several classes: ``softmax(eta_k(ln p_k) + g_k(x))``.
 
     Levels not seen in fit share one embedding, the mean of the others; missing values of a category are a level, of
     a number a flag. Deterministic for a given `random_state` on one device. Does not keep the ranking: it is meant to
@@ -85,40 +97,82 @@ class NeuralCalibration(ByColumns):
     Parameters
     ----------
     embedding : int
-        Length of the vector that stands for a level. The paper: 256.
+        Length of the vector that stands for a category. The paper: 256.
     hidden : sequence of int
         Widths of the layers.
     epochs : int
         Most passes over the rows; with 1, as in the paper, nothing is held out.
-    learning_rate, batch : Adam's step, and rows in a mini-batch
+    learning_rate : float
+        Step of Adam.
+    batch : int
+        Rows in a mini-batch.
     patience : int
         Epochs without a better held-out loss after which training ends.
     module : torch.nn.Module, optional
-        In place of the network: called with the numbers (n, d) and, where there are categories, their codes (n, c); its
-        output is (n,), (n, 1) or (n, K). It is copied, not changed. Such a recalibrator cannot be written as JSON.
-    device : "auto", "cpu", "cuda", ...
+        A network of your own in the place of g, see Notes. It is copied, not changed. Such a recalibrator cannot be
+        written as JSON.
+    device : str
+        "cpu", "cuda" or another device of torch; "auto" is a GPU where there is one.
     random_state : int
+        Seed of the first weights, of the order of the rows and of the rows held out.
     columns : names or positions, optional
         Which columns of X; None: all.
     nominal : names, optional
         Numeric columns to embed, such as postal codes. Text, categories and truth values always are.
-    hold_out : "random" or "last"
+    hold_out : {"random", "last"}
         Which tenth of the rows is held out.
-    progress : "auto", True or False
+    progress : {"auto", True, False}
         A bar on the terminal; "auto": where there is a terminal.
+    knots : int
+        Number of knots K of the line plot of the score, at probabilities k/(K + 1). The paper: 100.
 
     Attributes
     ----------
-    losses_ : (epochs,) mean log loss of each epoch on the rows trained on
-    held_losses_ : (epochs + 1,) on the rows held out, before training first; empty where none were
+    losses_ : (epochs,) array
+        Mean log loss of each epoch on the rows trained on.
+    held_losses_ : (epochs + 1,) array
+        The same on the rows held out, before training first; empty where none were.
+
+    Notes
+    -----
+    `module` is called with ``module(numbers)``, or with ``module(numbers, codes)`` where there are categorical columns,
+    and returns g(x) as (n,), (n, 1) or, of K > 2 classes, (n, K).
+
+    - ``numbers``, float32 (n, 2d): the values of the d numeric columns in the order of X, less their mean and divided
+      by their standard deviation, held within 10, 0 where missing; then d flags, 1 where the value is missing.
+    - ``codes``, int32 (n, c): one column for each categorical column; 0 stands for a category that fit did not see, 1
+      for a missing value, 2, 3, ... for the categories in sorted order. A table of embeddings has two rows more than
+      the column has categories.
+
+    Images and sequences of one length are given as an (n, d) array, one row flattened after the other; the module gives
+    ``numbers[:, :d]`` its shape back. Of text, and of sequences whose lengths differ, give what the model makes of them
+    (its last hidden layer, say): each column of X holds one value a row.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> state, y_prob = rng.choice(["CA", "NY"], 4000), rng.uniform(0.2, 0.6, 4000)
     >>> y = rng.random(4000) < np.where(state == "NY", y_prob + 0.3, y_prob)
-    >>> made = NeuralCalibration(hidden=(8,), epochs=10, learning_rate=0.01).fit(y_prob, y, {"state": state})
-    >>> bool(made.predict_proba([0.4], {"state": ["NY"]})[0, 1] > 0.6)
+    >>> fitted = NeuralCalibration(hidden=(8,), epochs=10, learning_rate=0.01).fit(
+    ...     y_prob, y, {"state": state}
+    ... )
+    >>> bool(fitted.predict_proba([0.4], {"state": ["NY"]})[0, 1] > 0.6)
+    True
+
+    A network of your own: here a shift for each category and a slope of each number.
+
+    >>> from torch import nn
+    >>> class Shifts(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.shift = nn.Embedding(4, 1)  # unseen, missing, CA, NY
+    ...         self.slope = nn.Linear(2, 1)  # age, and whether age is missing
+    ...
+    ...     def forward(self, numbers, codes):
+    ...         return self.slope(numbers) + self.shift(codes[:, 0])
+    >>> X = {"state": state, "age": rng.normal(40, 10, 4000)}
+    >>> shifted = NeuralCalibration(module=Shifts(), epochs=20, learning_rate=0.05).fit(y_prob, y, X)
+    >>> bool(shifted.predict_proba([0.4], {"state": ["NY"], "age": [40]})[0, 1] > 0.6)
     True
     """
 
@@ -138,6 +192,7 @@ class NeuralCalibration(ByColumns):
     progress: Any = parameter(
         such, ("auto", True, False).__contains__, "must be 'auto', True or False", default="auto"
     )
+    knots: int = parameter(whole, 2, 100_000, default=100)
     nominal_: Array = state("bool", "any")
     means_: Floats = state("float", "any")
     spreads_: Floats = state("float", "any", low=1e-300)
@@ -147,14 +202,9 @@ class NeuralCalibration(ByColumns):
 
     def _fit(self, sample: Sample) -> None:
         network, columns = _networks(), sample.columns
-        made, embedded = [], [] if self.nominal is None else chosen_columns(columns, self.nominal)
-        for column in chosen_columns(columns, self.columns):
-            each = Encoding.learned(column, nominal=column in embedded, constant=LARGEST)
-            known = [level for level in each.levels if level is not None]
-            each.levels[:] = None, *known  # missing comes first, whether or not there is any
-            made.append(each)
-        self._remember(made)
-        inputs = Inputs(made)
+        nominal = [] if self.nominal is None else chosen_columns(columns, self.nominal)
+        inputs = Inputs.learned(chosen_columns(columns, self.columns), nominal)
+        self._remember(inputs.encodings)
         outputs = 1 if sample.n_classes == 2 else sample.n_classes
         rows = self._rows(inputs, sample)
         with network.torch.random.fork_rng():  # the user's own stream of random numbers stays as it was
@@ -162,7 +212,7 @@ class NeuralCalibration(ByColumns):
             g = copy.deepcopy(self.module)
             if g is None:
                 g = network.FieldNetwork(inputs.sizes, int(self.embedding), self._layers(inputs, outputs))
-            model = network.Calibration(g, knots(binary=outputs == 1), outputs)
+            model = network.Calibration(g, self._knots(binary=outputs == 1), outputs)
             with network.threads(model, self.batch):
                 fitted, checked = network.train(model, rows, self._held(sample.rows), self)
         self.losses_, self.held_losses_ = np.array(fitted), np.array(checked)
@@ -188,11 +238,13 @@ class NeuralCalibration(ByColumns):
         single = part.astype(np.float32), labels, weight.astype(np.float32)
         return _networks().Rows(codes, numbers, place, *single)
 
-    @staticmethod
-    def places(probability: Floats) -> tuple[Integers, Floats]:
+    def _knots(self, *, binary: bool) -> Floats:
+        return knots_at(self.knots, binary=binary)
+
+    def places(self, probability: Floats) -> tuple[Integers, Floats]:
         """Where the scores lie between the knots, one column a map."""
         score = logit(probability, LOGIT_CLIP)[:, None] if probability.ndim == 1 else logs_of(probability)
-        return between(knots(binary=probability.ndim == 1), score)
+        return between(self._knots(binary=probability.ndim == 1), score)
 
     def _keep(self, model: Any, rows: Any) -> None:
         """Hold what was learned as plain arrays; what was not seen (levels, missing values) gets a mean."""
@@ -253,7 +305,7 @@ class NeuralCalibration(ByColumns):
             for each in inputs.embedded
         ]
         numbers = [nodes.scaled(each, np.nan, FURTHEST) for each in inputs.numeric]
-        line = nodes.line(nodes.logit(), knots(binary=True), values[0], continued=True)
+        line = nodes.line(nodes.logit(), self._knots(binary=True), values[0], continued=True)
         network = nodes.Network(tuple(zip(words, tables, strict=True)), tuple(numbers), tuple(layers))
         return nodes.Sigmoid(nodes.Linear(((1.0, line), (1.0, network))))
 
@@ -261,7 +313,7 @@ class NeuralCalibration(ByColumns):
         """What is kept, each tensor in its shape."""
         inputs = Inputs(self._encodings())
         maps = 1 if self.n_classes_ == 2 else self.n_classes_
-        shapes: list[tuple[int, ...]] = [(maps,), (maps, KNOTS - 1)]
+        shapes: list[tuple[int, ...]] = [(maps,), (maps, self.knots - 1)]
         shapes += [(size, self.embedding) for size in inputs.sizes]
         for before, after in self._layers(inputs, maps):
             shapes += [(after, before), (after,)]

@@ -74,8 +74,8 @@ class Calibration(nn.Module):  # type: ignore[misc]
 
     def forward(self, codes: Tensor, numbers: Tensor, place: Tensor, part: Tensor) -> Tensor:
         """Log-weights of the classes, (n, K); of two the first's is 0, and the other's the log-odds."""
-        g = self.network(numbers, codes) if codes.shape[1] else self.network(numbers)
         maps = torch.arange(len(self.first), device=self.first.device)
+        g = self._beside(codes, numbers)
         if g.numel() != place.numel():
             raise refusal(f"must give (n, {len(maps)}) numbers", "'module'", got=f"it gives {tuple(g.shape)}")
         rise = torch.cumsum(softplus(self.raw), dim=1)
@@ -83,6 +83,21 @@ class Calibration(nn.Module):  # type: ignore[misc]
         below, above = values[maps, place], values[maps, place + 1]
         logits = below + part * (above - below) + g.reshape(place.shape)
         return pad(logits, (1, 0)) if len(maps) == 1 else logits
+
+    def _beside(self, codes: Tensor, numbers: Tensor) -> Tensor:
+        """g(x) of a batch; a network of the user's is told what it was given if it fails."""
+        given = (numbers, codes) if codes.shape[1] else (numbers,)
+        if isinstance(self.network, FieldNetwork):
+            return self.network(*given)
+        shapes = f"numbers (n, {numbers.shape[1]})" + (
+            f" and codes (n, {codes.shape[1]})" if len(given) > 1 else ""
+        )
+        hint = "numbers are the scaled values of the numeric columns, then their flags of missing values"
+        with refusing(f"must take {shapes}", "'module'", hint=hint):
+            g = self.network(*given)
+        if not isinstance(g, Tensor):
+            raise refusal("must give one tensor", "'module'", got=f"it gives {type(g).__name__}")
+        return g
 
 
 @contextmanager
@@ -98,11 +113,20 @@ def threads(model: nn.Module, batch: int) -> Iterator[None]:
 
 
 def train(
-    model: Calibration, rows: Rows, held: Array, how: "NeuralCalibration"
+    model: nn.Module, rows: Rows, held: Array, how: "NeuralCalibration"
 ) -> tuple[list[float], list[float]]:
     """Train in mini-batches; with held-out rows keep the best epoch and stop `patience` epochs after it.
 
-    `how` says how many, how large and how fast.
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Called with the first four parts of `Rows`, it gives log-weights of the classes, (n, K).
+    rows : Rows
+        The rows trained on and those held out.
+    held : (m,) array of int
+        Places of the rows held out; empty for none.
+    how : NeuralCalibration
+        Its parameters say how many epochs, how large the batches and how fast.
 
     Returns the mean loss of each epoch on the rows trained on and on those held out; the first entry of the
     latter is the loss before training.
@@ -143,17 +167,18 @@ def train(
     return fitted, checked
 
 
-def mean_loss(model: Calibration, rows: Rows) -> float:
+def mean_loss(model: nn.Module, rows: Rows) -> float:
     """Weighted mean loss of rows."""
     outputs, outcome = torch.from_numpy(outputs_of(model, rows)), torch.from_numpy(rows.outcome)
     return float(np.average(cross_entropy(outputs, outcome, reduction="none"), weights=rows.weight))
 
 
-def outputs_of(model: Calibration, rows: Rows) -> Array:
+def outputs_of(model: nn.Module, rows: Rows) -> Array:
     """Log-weights of the classes of all rows, in chunks, where the model is."""
     model.eval()
     with torch.no_grad():
-        batches = rows.batches(np.arange(len(rows.outcome)), model.first.device)
+        device = next(model.parameters()).device
+        batches = rows.batches(np.arange(len(rows.outcome)), device)
         return np.concatenate([model(*batch[:4]).double().cpu().numpy() for batch in batches])
 
 
