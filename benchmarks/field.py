@@ -172,8 +172,8 @@ def string_rows(quick):
 
 def stream_rows(quick):
     """A field of text that is streamed from Parquet: what is kept grows with the levels, not with the rows."""
-    from miscal.auditing.tallies import tally_of
-    from miscal.engines.roles import Roles
+    from miscal.aggregate.column_roles import ColumnRoles
+    from miscal.auditing.summary_files import tally_of
 
     levels = 10**3 if quick else 10**5
     found = []
@@ -183,7 +183,7 @@ def stream_rows(quick):
             text_table(size, levels, path)
 
             def streamed(path=path):
-                return tally_of(path, Roles(outcome="y", probability="p"), by=["z"], memory="600MB")
+                return tally_of(path, ColumnRoles(outcome="y", probability="p"), by=["z"], memory="600MB")
 
             note = f"{levels:,} levels, all that an audit of the field keeps; peak memory to compare over rows"
             found += harness.against("field streamed from Parquet", size, streamed, {}, repeats=1, note=note)

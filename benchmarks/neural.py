@@ -23,13 +23,13 @@ HIDDEN = (200, 200)
 
 
 def data(n):
-    from miscal.recalibrate.by_columns.neural_network import Rows
+    from miscal.recalibrate.by_columns.neural_network import NetworkRows
 
     rng = np.random.default_rng(0)
     codes = np.stack([(size * rng.random(n) ** 2).astype(np.int32) for size in LEVELS], axis=1)
     numbers = rng.normal(size=(n, NUMBERS)).astype(np.float32)
     place, part = rng.integers(0, 99, (n, 1)), rng.random((n, 1)).astype(np.float32)
-    return Rows(codes, numbers, place, part, rng.integers(0, 2, n), np.ones(n, np.float32))
+    return NetworkRows(codes, numbers, place, part, rng.integers(0, 2, n), np.ones(n, np.float32))
 
 
 def seconds(run, device):

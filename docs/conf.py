@@ -40,13 +40,13 @@ MODULES = {
     "miscal.metrics": "Metrics",
     "miscal.recalibrate": "Recalibrators",
     "miscal.plots": "Displays",
-    "miscal.carriers": "Carriers",
+    "miscal.aggregate": "Carriers",
     "miscal.datasets": "Data sets",
 }
 # Names that a how-to uses and no module above offers.
 FURTHER = {
     "miscal.recalibrate.in_parts": ("fit_to", "apply_to", "load_model"),
-    "miscal.engines.spark": ("recalibrated",),
+    "miscal.aggregate.spark": ("recalibrated",),
 }
 HERE = Path(__file__).parent
 

@@ -44,7 +44,7 @@ RUNNERS = {
 PRELOADED = (
     "numpy", "scipy.stats", "scipy.optimize", "pandas", "polars", "pyarrow.parquet", "matplotlib.pyplot", "duckdb",
     "sklearn.ensemble", "sklearn.linear_model", "sklearn.calibration", "miscal.metrics", "miscal.recalibrate",
-    "miscal.auditing", "miscal.plots", "miscal.page", "torch", "lightgbm",
+    "miscal.auditing", "miscal.plots", "miscal.report", "torch", "lightgbm",
 )  # fmt: skip
 THREADS = ("MISCAL_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS")
 # A script takes a few seconds. A limit of CPU seconds (RLIMIT_CPU) would leave the process clock with the resolution of

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import miscal
-from miscal.inference.sums import Spread
+from miscal.stats.cell_sums import ResidualVariance
 from studies import harness
 
 NAME = "any_mean"
@@ -73,7 +73,7 @@ def made(world: str, seed: int, rows: int = ROWS, planted: str = "") -> miscal.P
 def words(sets: int) -> list[dict[str, Any]]:
     """False alarms at 5% of each word."""
     found: dict[tuple[str, str], int] = {}
-    floor = Spread.of
+    floor = ResidualVariance.of
     for seed in range(sets):
         for world in WORLDS:
             p = made(world, seed)
@@ -81,9 +81,9 @@ def words(sets: int) -> list[dict[str, Any]]:
                 found[world, word] = found.get((world, word), 0) + (measure(p).p_value <= 0.05)
             levels = WORDS["field"](p).table["p_adjusted"]
             found[world, "levels"] = found.get((world, "levels"), 0) + bool(np.nanmin(levels) <= 0.05)
-            Spread.of = classmethod(lambda _, pair: replace(floor(pair), values=0.0 * floor(pair).values))  # type: ignore[method-assign,assignment]
+            ResidualVariance.of = classmethod(lambda _, pair: replace(floor(pair), values=0.0 * floor(pair).values))  # type: ignore[method-assign,assignment]
             levels = WORDS["field"](p).table["p_adjusted"]
-            Spread.of = floor  # type: ignore[method-assign]
+            ResidualVariance.of = floor  # type: ignore[method-assign]
             found[world, "levels, flips"] = found.get((world, "levels, flips"), 0) + bool(np.nanmin(levels) <= 0.05)
     limit = harness.alarm_limit(sets, 0.05)
     return [

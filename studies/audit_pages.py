@@ -25,8 +25,8 @@ import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import miscal
-from miscal.page.records import read_document
-from miscal.page.sections.score import verdict
+from miscal.report.html.sections.score import verdict
+from miscal.report.model import read_document
 from studies.needs import need
 
 # Columns that tell the outcome, or that no model should see, are dropped.

@@ -23,9 +23,9 @@ from unittest.mock import patch
 import numpy as np
 
 import miscal
-from miscal.auditing.search import looking
-from miscal.auditing.search.groups import ScoreGrid
-from miscal.auditing.search.places import Family
+from miscal.auditing.search import collect
+from miscal.auditing.search.candidates import FamilyOfTests
+from miscal.auditing.search.cell_grids import ScoreGrid
 from miscal.datasets import calibrated, draw_columns
 from studies import harness
 
@@ -43,7 +43,7 @@ SHARE = {"level": 0.16, "range": 10 / 72, "pair": 0.05}
 ON_AVERAGE: dict[str, Any] = {
     "score_grid": lambda compared: ScoreGrid(np.array([0.0, 1.0]), np.zeros(compared.rows, np.int16)),
     "alongs": lambda _: None,
-    "shapes_of": lambda _: (Family(), []),
+    "shapes_of": lambda _: (FamilyOfTests(), []),
 }
 
 
@@ -105,7 +105,7 @@ def cost(rows: int) -> dict[str, float]:
     data = calibrated(rows, random_state=0).predictions()
     without, both = np.inf, np.inf
     for _ in range(2):
-        with patch.multiple(looking, **ON_AVERAGE):
+        with patch.multiple(collect, **ON_AVERAGE):
             without = min(without, _seconds(data))
         both = min(both, _seconds(data))
     return {"rows": rows, "without": round(without, 2), "with": round(both, 2), "more": round(both / without - 1, 3)}

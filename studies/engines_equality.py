@@ -2,7 +2,7 @@
 
     python studies/engines_equality.py [--quick | --no-spark]
 
-Writes studies/results/engines_equality.md. The table is that of tests/engines: ties, missing values, rare levels and
+Writes studies/results/engines_equality.md. The table is that of tests/aggregate: ties, missing values, rare levels and
 every kind of weight. An engine that is not installed is listed with the reason why it was not run. `--no-spark` leaves
 Spark out (it takes minutes), and then nothing is written; `--quick` also takes fewer rows.
 """
@@ -25,7 +25,7 @@ RESULTS = Path(__file__).parent / "results"
 ROWS, QUICK_ROWS = 24_000, 10_000
 WEIGHTS = (None, "whole_weight", "real_weight")
 HEAD = """Largest relative difference to memory over all carriers of a table with ties, missing values, rare levels and
-weights (`tests/engines/tables.py`, {rows:,} rows): 5,000 ranges of the score, three variables (3 to 3,000 ranges) and
+weights (`tests/aggregate/tables.py`, {rows:,} rows): 5,000 ranges of the score, three variables (3 to 3,000 ranges) and
 two fields. 0 means the same bits. Written by `studies/engines_equality.py`.
 
 | engine | unweighted | whole-number weights | other weights |
@@ -34,8 +34,8 @@ two fields. 0 means the same bits. Written by `studies/engines_equality.py`.
 
 
 def streamed(made: Any, folder: Path, group: int, batch: int, threads: int) -> Any:
-    from miscal.engines.source import opened
-    from tests.engines import tables
+    from miscal.aggregate.source import opened
+    from tests.aggregate import tables
 
     source = opened(tables.write(made, folder / f"t{group}.parquet", group))
     source.batch_rows, source.threads = batch, threads
@@ -44,7 +44,7 @@ def streamed(made: Any, folder: Path, group: int, batch: int, threads: int) -> A
 
 def lazy(library: str, path: Path) -> Any:
     """The table as a lazy frame of a library; an ImportError where it is not installed."""
-    from miscal.engines.source import opened
+    from miscal.aggregate.source import opened
 
     makers: dict[str, Callable[[Any], Any]] = {
         "polars": lambda module: module.scan_parquet(path),
@@ -95,7 +95,7 @@ def engines(made: Any, folder: Path, *, spark: bool) -> Iterator[tuple[str, Call
     if spark:
 
         def cluster() -> Any:
-            from miscal.engines.spark import SparkSource
+            from miscal.aggregate.spark import SparkSource
 
             return SparkSource(spark_session().read.parquet(str(path)).repartition(6))
 
@@ -104,7 +104,7 @@ def engines(made: Any, folder: Path, *, spark: bool) -> Iterator[tuple[str, Call
 
 def compared(made: Any, runner: Callable[[], Any]) -> list[str]:
     """The largest difference by kind of weight, or why there is none."""
-    from tests.engines import tables
+    from tests.aggregate import tables
 
     cells = []
     for weight in WEIGHTS:
@@ -125,7 +125,7 @@ def main() -> None:
     arguments = parser.parse_args()
     spark = not (arguments.no_spark or arguments.quick)
     rows = QUICK_ROWS if arguments.quick else ROWS
-    from tests.engines import tables
+    from tests.aggregate import tables
 
     made = tables.table(rows)
     text = HEAD.format(rows=rows)

@@ -17,10 +17,10 @@ import numpy as np
 
 import miscal
 from miscal import datasets
-from miscal.engines.memory import walk_range
+from miscal.aggregate.in_memory import walk_range
+from miscal.data.target import pair
 from miscal.metrics.pooled import pooled
 from miscal.metrics.score_errors import score_bins, tally_error
-from miscal.pairs import pair
 from studies import harness
 from studies.simulated import clustered, weighted
 

@@ -42,7 +42,7 @@ from miscal.recalibrate import (
 )
 from miscal.recalibrate.by_columns import neural_network as network
 from miscal.recalibrate.by_columns.neural import Inputs
-from miscal.recalibrate.declared import chosen_columns, columns_of
+from miscal.recalibrate.parameters import chosen_columns, columns_of
 from studies import harness
 
 RESULTS = Path(__file__).parent / "results"
@@ -189,7 +189,7 @@ class Model:
         codes, numbers = self.inputs.read(columns_of(X, "the model", len(y)), len(y))
         no_score = np.zeros((len(y), 1), np.int64)
         weight = np.ones(len(y), np.float32)
-        return network.Rows(codes, numbers, no_score, no_score.astype(np.float32), y.astype(np.int64), weight)
+        return network.NetworkRows(codes, numbers, no_score, no_score.astype(np.float32), y.astype(np.int64), weight)
 
     def predict(self, X):
         """P(y = 1) of rows."""

@@ -18,13 +18,13 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 import miscal
-from miscal.carriers.tally import Tally
-from miscal.engines.memory import tally
-from miscal.inference.adjust import holm
-from miscal.inference.cells import cell_p_values
-from miscal.inference.sums import CellRows, Judging, Sums
-from miscal.pairs import Pair
-from miscal.pooling.cells import LevelPooling, Numbered
+from miscal.aggregate.in_memory import tally
+from miscal.aggregate.tally import Tally
+from miscal.cells.partitions import LevelPooling, Numbered
+from miscal.data.target import TargetData
+from miscal.stats.binomial import cell_p_values
+from miscal.stats.cell_sums import CellRows, CellSums, CellTestSettings
+from miscal.stats.multiplicity import holm
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -35,9 +35,9 @@ def rare_levels(seed, levels, rows):
     p = rng.beta(0.5, 99.5, levels * rows)
     y = (rng.random(p.size) < p).astype(np.uint8)
     codes = np.repeat(np.arange(levels), rows)
-    sums: Tally = tally(Pair(p, y), LevelPooling(codes, Numbered(levels)))
+    sums: Tally = tally(TargetData(p, y), LevelPooling(codes, Numbered(levels)))
     sorted_rows = CellRows(p, y.astype(np.float64), offsets=np.arange(0, p.size + 1, rows))
-    exact = holm(cell_p_values(Sums.of(sums), Judging(rows=sorted_rows)).p_value)
+    exact = holm(cell_p_values(CellSums.of(sums), CellTestSettings(rows=sorted_rows)).p_value)
     z = np.abs(sums.events_off) / np.sqrt(sums.variance)
     normal = holm(np.minimum(1.0, 2 * ndtr(-z)))
     return bool(exact.min() < 0.05), bool(normal.min() < 0.05)

@@ -21,7 +21,7 @@ from unittest.mock import patch
 import numpy as np
 
 import miscal
-from miscal.inference.aggregates import NullSummary
+from miscal.stats.metric_null import NullSummary
 
 RESULTS = Path(__file__).parent / "results"
 IMAGES = Path(__file__).parents[1] / "docs" / "images"

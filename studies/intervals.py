@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 import miscal
-from miscal.engines.memory import walk_range
+from miscal.aggregate.in_memory import walk_range
+from miscal.data.target import pair
 from miscal.metrics.score_errors import smooth_error
-from miscal.pairs import pair
 from studies import harness
 
 SETS = 1000
@@ -94,13 +94,13 @@ def _by_levels(column: Any, compared: Any) -> float:
 
 def _multi(predictions: miscal.Predictions, truth: np.ndarray) -> float:
     """M of the same subpopulations with outcomes replaced by their probabilities."""
-    from miscal.engines.subpopulations import ordered
-    from miscal.inference.maxima import deviations
-    from miscal.metrics.subpopulation_errors import Asked
+    from miscal.aggregate.subpopulations import ordered
+    from miscal.metrics.subpopulation_errors import SubpopulationRequest
+    from miscal.stats.maxima import deviations
 
     rows = ordered(pair(predictions, "auto"))
     names = list(predictions.columns)
-    asked = Asked(predictions.columns, names, predictions.rows, None, None, 10, 5.0, 0)
+    asked = SubpopulationRequest(predictions.columns, names, predictions.rows, None, None, 10, 5.0, 0)
     found = asked.search(rows, 20)
     unit, widths = deviations(found.stats), []
     residual = (truth - predictions.probability)[rows.order]

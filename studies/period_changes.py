@@ -20,9 +20,9 @@ import numpy as np
 from scipy.stats import binom
 
 from miscal.auditing.periods import by_period
-from miscal.auditing.search.looking import Wanted
+from miscal.auditing.search.collect import AuditOptions
 from miscal.data.columns import column
-from miscal.pairs import Pair
+from miscal.data.target import TargetData
 from miscal.results import Table
 
 RESULTS = Path(__file__).parent / "results"
@@ -34,7 +34,7 @@ ROWS = {
 PLANTED = 4  # month of six from which on the rate is another
 
 
-def calibrated(seed: int, kind: str) -> tuple[Pair, np.ndarray]:
+def calibrated(seed: int, kind: str) -> tuple[TargetData, np.ndarray]:
     """Calibrated rows and their days."""
     rng = np.random.default_rng([7, seed])
     n = ROWS[kind]
@@ -45,18 +45,18 @@ def calibrated(seed: int, kind: str) -> tuple[Pair, np.ndarray]:
         person = rng.integers(0, n // 5, n)
         p, luck = rng.beta(2, 6, n // 5)[person], rng.random(n // 5)
         y = np.where(rng.random(n) < 0.5, luck[person] < p, rng.random(n) < p)
-        return Pair(p, y.astype(np.uint8), cluster=person), days
+        return TargetData(p, y.astype(np.uint8), cluster=person), days
     if kind == "days in clusters":
         luck = rng.random(140)
         y = np.where(rng.random(n) < 0.3, luck[days.astype(int)] < p, rng.random(n) < p)
-        return Pair(p, y.astype(np.uint8), cluster=days.astype(np.int64)), days
+        return TargetData(p, y.astype(np.uint8), cluster=days.astype(np.int64)), days
     if kind.startswith("days with lasting shocks"):
         rate = shocked(p, lasting(rng, span)[days.astype(int)])
         nodes, weights = np.polynomial.hermite_e.hermegauss(15)  # predicted is the mean over all shocks
         mean = sum(w * shocked(p, node) for node, w in zip(nodes, weights / weights.sum(), strict=True))
-        return Pair(np.asarray(mean), (rng.random(n) < rate).astype(np.uint8)), days
+        return TargetData(np.asarray(mean), (rng.random(n) < rate).astype(np.uint8)), days
     weight = rng.lognormal(0, 0.6, n) if kind == "weights" else None
-    return Pair(p, (rng.random(n) < p).astype(np.uint8), weight), days
+    return TargetData(p, (rng.random(n) < p).astype(np.uint8), weight), days
 
 
 def every(kind: str) -> str:
@@ -64,9 +64,9 @@ def every(kind: str) -> str:
     return "week" if kind in ("days in clusters", "days with lasting shocks, by week") else "month"
 
 
-def wanted(every: str | None = None) -> Wanted:
+def wanted(every: str | None = None) -> AuditOptions:
     """What an audit by period is asked for."""
-    return Wanted(None, [], "auto", 0.05, "quick", 0, "when", every, 1)
+    return AuditOptions(None, [], "auto", 0.05, "quick", 0, "when", every, 1)
 
 
 def shocked(p: np.ndarray, shock: np.ndarray | float) -> np.ndarray:
@@ -98,7 +98,7 @@ def planted(seed: int, errors: float, rows: int = 4000) -> Table:
     after = days >= np.datetime64(f"2024-0{PLANTED}-01")
     step = np.sqrt(2 * float(np.mean(p * (1 - p))) / (rows / 6))
     y = rng.random(rows) < np.clip(p + errors * step * after, 0, 1)
-    return by_period(Pair(p, y.astype(np.uint8)), column("when", days), wanted()).table
+    return by_period(TargetData(p, y.astype(np.uint8)), column("when", days), wanted()).table
 
 
 def named(table: Table) -> bool:

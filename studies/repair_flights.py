@@ -16,7 +16,7 @@ import numpy as np
 
 from miscal.auditing.repair import repair_table
 from miscal.datasets import flights
-from miscal.page.words import became
+from miscal.report.wording import became
 from studies.displays import ChoiceDisplay
 from studies.harness import RESULTS, markdown
 

@@ -26,13 +26,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeClassifier
 
+from miscal.aggregate.subpopulations import ordered
 from miscal.data.columns import Columns
-from miscal.engines.subpopulations import ordered
-from miscal.inference.aggregates import RANGE_MEAN
-from miscal.inference.maxima import deviations, kuiper_errors, scaled_errors
-from miscal.metrics.subpopulation_errors import Asked
-from miscal.pairs import Pair
+from miscal.data.target import TargetData
+from miscal.metrics.subpopulation_errors import SubpopulationRequest
 from miscal.recalibrate import Augmentation
+from miscal.stats.maxima import deviations, kuiper_errors, scaled_errors
+from miscal.stats.metric_null import RANGE_MEAN
 from studies.needs import need
 
 warnings.filterwarnings("ignore")
@@ -64,11 +64,13 @@ def predictions(model, x_train, y_train, x_test):
 
 def measured(score, outcome, weight, columns, nominal):
     """Error, Kuiper, M, ablation and expectation; the last three over seeds, with twice their standard error."""
-    rows = ordered(Pair(np.ascontiguousarray(score), outcome.astype(np.uint8), weight))
+    rows = ordered(TargetData(np.ascontiguousarray(score), outcome.astype(np.uint8), weight))
     several = {"multi-cal.": [], "multi-ablate": [], "expectation": []}
     kuiper = sigma = math.nan
     for seed in SEEDS:
-        found = Asked(columns, list(columns), len(score), None, nominal, 10, 0.0, seed).search(rows, 1000)
+        found = SubpopulationRequest(columns, list(columns), len(score), None, nominal, 10, 0.0, seed).search(
+            rows, 1000
+        )
         errors = kuiper_errors(found.stats)
         kuiper, sigma = float(errors[0]), float(deviations(found.stats)[0])
         several["multi-cal."].append(float(scaled_errors(found.stats).max()))

@@ -24,7 +24,7 @@ KEPT = re.compile(r"(PASSED|FAILED|ERROR|SKIPPED)|s (call|setup|teardown) |passe
 def main() -> None:
     need("Java")
     quick = "--quick" in sys.argv
-    command = [sys.executable, "-m", "pytest", "tests/engines/test_spark.py", "-v", "-n", "0", "--durations=12"]
+    command = [sys.executable, "-m", "pytest", "tests/aggregate/test_spark.py", "-v", "-n", "0", "--durations=12"]
     command += ["--collect-only"] * quick
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr.splitlines()[0]

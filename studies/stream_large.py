@@ -112,7 +112,7 @@ for columns in {passes!r}:
 
 AUDIT = """
 import miscal
-from miscal.engines.source import Source
+from miscal.aggregate.source import Source
 passes, run = [], Source.run
 def watched(self, start):
     passes.append(list(start().columns))

@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import Any
 
 METHODS = (
-    ("miscal.engines.roles", "Roles", "open", "validation"),
-    ("miscal.engines.roles", "Batch", "numbers", "columns as numbers"),
-    ("miscal.engines.roles", "Batch", "column", "columns as levels"),
-    ("miscal.pooling.bins", "EdgeIndex", "codes", "ranges of values"),
-    ("miscal.engines.requests", "RangeCoder", "put", "cells read off ranges"),
-    ("miscal.engines.requests", "LevelCoder", "put", "cells of levels"),
-    ("miscal.engines.sums", "CellSums", "add", "what a row gives, into all tallies"),
-    ("miscal.engines.gathering", "SampleState", "_take", "rows of the sample"),
+    ("miscal.aggregate.column_roles", "Roles", "open", "validation"),
+    ("miscal.aggregate.column_roles", "Batch", "numbers", "columns as numbers"),
+    ("miscal.aggregate.column_roles", "Batch", "column", "columns as levels"),
+    ("miscal.cells.ranges", "EdgeIndex", "codes", "ranges of values"),
+    ("miscal.aggregate.requests", "RangeCoder", "put", "cells read off ranges"),
+    ("miscal.aggregate.requests", "LevelCoder", "put", "cells of levels"),
+    ("miscal.aggregate.exact_sums", "CellSums", "add", "what a row gives, into all tallies"),
+    ("miscal.aggregate.sample", "SampleState", "_take", "rows of the sample"),
 )
 
 
@@ -63,7 +63,7 @@ def watch(clock: Clock) -> None:
     for place, owner, name, stage in METHODS:
         made = getattr(import_module(place), owner)
         setattr(made, name, clock.timed(stage, getattr(made, name)))
-    source, files = import_module("miscal.engines.source"), import_module("miscal.data.files")
+    source, files = import_module("miscal.aggregate.source"), import_module("miscal.data.files")
     source.ahead = lambda chunks: chunks()  # decode on the thread that is timed
     read, run = files.TableFile.tables, source.Source.run
 

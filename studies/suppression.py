@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import miscal
-from miscal.page.json import plain
+from miscal.report.codec import plain
 from tests.unit.test_suppression import BELOW, given_away, small_table
 
 RESULTS = Path(__file__).parent / "results"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from miscal.inference.sums import CellRows, Floats, Sums
+from miscal.stats.cell_sums import CellRows, CellSums, Floats
 
 
-def sums_of_rows(rows: CellRows) -> Sums:
+def sums_of_rows(rows: CellRows) -> CellSums:
     """Add rows up into sums per cell."""
     codes, cells = rows.codes(), rows.cells
     times = np.ones(codes.size) if rows.count is None else rows.count.astype(np.float64)
@@ -18,7 +18,7 @@ def sums_of_rows(rows: CellRows) -> Sums:
         return np.asarray(np.bincount(codes, times * values, cells), dtype=np.float64)
 
     squared = weight * weight
-    return Sums(
+    return CellSums(
         add(np.ones(codes.size)),
         add(weight),
         add(squared),

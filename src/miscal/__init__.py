@@ -23,7 +23,7 @@ _PLACES = {
     "metrics.subpopulation": ("by_subpopulation",),
     "metrics.variable": ("by_variable",),
     "metrics.variation": ("by_variation",),
-    "pooling.subpopulations": ("Conjunctions",),
+    "cells.subpopulations": ("Conjunctions",),
     "results": ("Result",),
 }
 _HOME = {name: place for place, names in _PLACES.items() for name in names}

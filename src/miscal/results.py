@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.arrays import Array, Plain
 from miscal.data.errors import nearest, refusal, visible
-from miscal.data.vectors import Array, Plain
 
 SHOWN = 20
 ARRAY_SHOWN = 4
@@ -189,7 +189,7 @@ class Result:
         return f"{visible(self.sentence())}\n{known}{visible(self.method)}\n\n{self.table!r}"
 
     def _repr_html_(self) -> str:
-        return str(import_module("miscal.page.html").result_html(self.to_dict(), self.sentence()))
+        return str(import_module("miscal.report.html.page").result_html(self.to_dict(), self.sentence()))
 
 
 def p_text(p_value: float, draws: object, least: object = None) -> str:

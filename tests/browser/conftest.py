@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import miscal
-from miscal.page.html import write_html
-from miscal.page.json import dumps
+from miscal.report.codec import dumps
+from miscal.report.html.page import write_html
 
 FLAGS = [
     "--no-sandbox",

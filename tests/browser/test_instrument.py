@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from miscal.auditing.findings import Finding
-from miscal.page.html import to_html
+from miscal.report.html.page import to_html
 
 VISIBLE = "#findings [data-form]:not([hidden])"
 LARGEST = 1_500_000

@@ -14,7 +14,7 @@ import sys
 import time
 from functools import partial
 
-from tests.engines import spark_session
+from tests.aggregate import spark_session
 from tests.goldens import on_spark, store
 from tests.goldens.cases import GROUPS, compute, processor
 

@@ -12,8 +12,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from miscal import recalibrate
 from miscal.data.errors import MiscalError
+from miscal.export.formula_sql import DIALECTS
 from miscal.recalibrate import choose
-from miscal.recalibrate.export.sql import DIALECTS
 from tests.goldens import data
 from tests.goldens.normalise import Plain, plain, state
 from tests.laws import recalibrators as examples

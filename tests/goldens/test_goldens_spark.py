@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engines import spark_session
+from tests.aggregate import spark_session
 from tests.goldens import store
 from tests.goldens.cases import compute
 from tests.goldens.normalise import difference

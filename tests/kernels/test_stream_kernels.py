@@ -15,20 +15,20 @@ from scipy.optimize import isotonic_regression
 from scipy.special import ndtr
 from scipy.stats import binom
 
+from miscal.aggregate.exact_sums import ExactCellSums
+from miscal.aggregate.requests import LevelCells, LevelCoder
+from miscal.cells.ranges import EdgeIndex
 from miscal.data.columns import column
 from miscal.data.errors import MiscalError
-from miscal.engines.requests import LevelCells, LevelCoder
-from miscal.engines.sums import CellSums
-from miscal.inference.aggregates import RANGE_QUANTILE, PooledError, brownian_range_isf
-from miscal.inference.cells import matched_trials
-from miscal.inference.nulls import cell_draws
-from miscal.inference.residual import kuiper_bridge_p, shape_test
-from miscal.inference.sums import Judging, Sums
+from miscal.data.target import TargetData
 from miscal.kernels.order import add_stretches
 from miscal.kernels.threads import one_of_many, over_blocks
 from miscal.metrics.losses import isotonic_rates
-from miscal.pairs import Pair
-from miscal.pooling.bins import EdgeIndex
+from miscal.stats.binomial import matched_trials
+from miscal.stats.cell_sums import CellSums, CellTestSettings
+from miscal.stats.metric_null import RANGE_QUANTILE, PooledError, brownian_range_isf
+from miscal.stats.null_draws import cell_draws
+from miscal.stats.sign_flip import kuiper_bridge_p, shape_test
 
 SURE = 2.0**-46
 EDGES = [0.0, 5e-324, 1e-300, SURE / 2, SURE, np.nextafter(SURE, 1.0), 1e-9, 0.5, 1.0 - 1e-9, 1.0 - 2.0**-46, 1.0]
@@ -41,11 +41,11 @@ def test_packed_sums_are_those_of_the_rows_one_by_one():
     codes = rng.integers(0, 3, (2, p.size)).astype(np.int32)
     codes[1, :9000] = 1  # more rows in one cell than it holds before it is emptied
     recalibrated = rng.random(p.size)
-    packed, naive = (CellSums([3, 3], recalibrated=True) for _ in range(2))
+    packed, naive = (ExactCellSums([3, 3], recalibrated=True) for _ in range(2))
     for start in range(0, p.size, 2500):
         part = slice(start, start + 2500)
-        packed.add(np.ascontiguousarray(codes[:, part]), Pair(p[part], y[part]), recalibrated[part])
-    naive.add(codes, Pair(p, y, weight=np.ones(p.size)), recalibrated)
+        packed.add(np.ascontiguousarray(codes[:, part]), TargetData(p[part], y[part]), recalibrated[part])
+    naive.add(codes, TargetData(p, y, weight=np.ones(p.size)), recalibrated)
     packed.settle()
     for name in ("rows", "limbs", "after_limbs"):
         assert np.array_equal(getattr(packed, name), getattr(naive, name)), name
@@ -85,7 +85,7 @@ def _searched(sums, draws):
         numbers = np.arange(over + 1)
         below = (1.0 - share) * binom.cdf(numbers, over, min(mean / over, 1.0))
         below += share * binom.cdf(numbers, under, mean / under) if share else 0.0
-        own = _mixed(Judging().seed, cell)
+        own = _mixed(CellTestSettings().seed, cell)
         levels = [(_mixed(own, draw) >> 11) / 2**53 for draw in range(draws)]
         number = np.searchsorted(below, levels, side="right")
         found[:, cell] = sums.rows[cell] - number if swapped[cell] else number
@@ -98,27 +98,27 @@ def _cells(count):
     predicted = rows * rng.random(count)
     variance = predicted * (1.0 - predicted / rows) * rng.uniform(0.5, 1.0, count)
     observed = np.floor(predicted)
-    return Sums(rows, rows, rows, predicted, observed, variance, variance)
+    return CellSums(rows, rows, rows, predicted, observed, variance, variance)
 
 
 def test_guided_draws_are_those_of_a_plain_search():
     sums = _cells(40)
-    assert np.array_equal(cell_draws(sums, Judging()).block(0, 150), _searched(sums, 150))
+    assert np.array_equal(cell_draws(sums, CellTestSettings()).block(0, 150), _searched(sums, 150))
 
 
 @pytest.mark.parametrize("norm", [1.0, 2.0, math.inf])
 def test_an_error_of_more_draws_than_a_block(monkeypatch, norm):
-    import miscal.inference.aggregates as module
+    import miscal.stats.metric_null as module
 
     sums = _cells(500)
     plain = np.abs(sums.predicted - sums.observed) / sums.weight
     monkeypatch.setattr(module, "BLOCK_VALUES", 500 * 7)
     monkeypatch.setattr(module, "CACHED_VALUES", 500 * 3)
-    found = module.aggregate_null(sums, PooledError(norm, sums.weight), Judging(), draws=50)
+    found = module.aggregate_null(sums, PooledError(norm, sums.weight), CellTestSettings(), draws=50)
     share = sums.weight / sums.weight.sum()
     value = plain.max() if math.isinf(norm) else (share @ plain**norm) ** (1.0 / norm)
     assert found.value == pytest.approx(value, rel=1e-13)
-    drawn = cell_draws(sums, Judging(), draws=50).block(0, 50)
+    drawn = cell_draws(sums, CellTestSettings(), draws=50).block(0, 50)
     assert module.summary_of_draws(found.value, PooledError(norm, sums.weight)(drawn - sums.predicted), method="") == (
         replace(found, method="")
     )
@@ -152,7 +152,7 @@ def test_an_infinite_value_is_refused_with_its_row(rows, value):
 def test_one_thread_is_one(tmp_path, monkeypatch):
     import pyarrow.parquet as pq
 
-    from miscal.engines.source import opened
+    from miscal.aggregate.source import opened
 
     pq.write_table(pa.table({"y": [0, 1], "p": [0.1, 0.9]}), tmp_path / "table.parquet")
     used = set()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from miscal.pairs import Pair
+from miscal.data.target import TargetData
 
 
 @dataclass(frozen=True)
@@ -18,9 +18,9 @@ class Batch:
     p: np.ndarray
     w: np.ndarray
 
-    def pair(self, *, weighted: bool = True) -> Pair:
+    def pair(self, *, weighted: bool = True) -> TargetData:
         """The pair of the positive class."""
-        return Pair(self.p, self.y, self.w if weighted else None)
+        return TargetData(self.p, self.y, self.w if weighted else None)
 
     def take(self, rows: np.ndarray) -> Batch:
         """Some rows."""

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from miscal.carriers.tally import ALL_COLUMNS, Tally
+from miscal.aggregate.in_memory import Walk, mean_tally, tally, walk
+from miscal.aggregate.tally import ALL_COLUMNS, Tally
+from miscal.cells.partitions import BinPooling, LevelPooling, Levels, Ranges
+from miscal.cells.ranges import uniform_edges
 from miscal.data.errors import MiscalError
 from miscal.data.outputs import load_arrays, save_arrays
-from miscal.engines.memory import Walk, mean_tally, tally, walk
-from miscal.pairs import Pair
-from miscal.pooling.bins import uniform_edges
-from miscal.pooling.cells import BinPooling, LevelPooling, Levels, Ranges
+from miscal.data.target import TargetData
 from tests.laws.batches import Batch, batches
 
 EDGES = uniform_edges(7, 0.0, 1.0)
@@ -86,7 +86,7 @@ def test_weights_are_not_repetition_in_second_moments() -> None:
 
 @given(batches())
 def test_count_is_repetition_in_every_column(batch: Batch) -> None:
-    counted = Pair(batch.p, batch.y, None, batch.w.astype(np.int64))
+    counted = TargetData(batch.p, batch.y, None, batch.w.astype(np.int64))
     pooling = BinPooling(batch.p, Ranges(EDGES))
     assert tally(counted, pooling) == tally_of(batch.repeated(), weighted=False)
 
@@ -99,11 +99,19 @@ def test_threads_change_no_bit(threads: str, monkeypatch: pytest.MonkeyPatch) ->
     weight = rng.lognormal(size=p.size)
     pooling = BinPooling(p, Ranges(EDGES), (0.0, 1.0))
     monkeypatch.setenv("MISCAL_THREADS", "3")
-    expected = [tally(Pair(p, y), pooling), tally(Pair(p, y, weight), pooling), mean_tally(Pair(p, y), pooling)]
-    walks = [walk(Pair(p, y)), walk(Pair(p, y, weight))]
+    expected = [
+        tally(TargetData(p, y), pooling),
+        tally(TargetData(p, y, weight), pooling),
+        mean_tally(TargetData(p, y), pooling),
+    ]
+    walks = [walk(TargetData(p, y)), walk(TargetData(p, y, weight))]
     monkeypatch.setenv("MISCAL_THREADS", threads)
-    assert [tally(Pair(p, y), pooling), tally(Pair(p, y, weight), pooling), mean_tally(Pair(p, y), pooling)] == expected
-    assert repr([walk(Pair(p, y)), walk(Pair(p, y, weight))]) == repr(walks)
+    assert [
+        tally(TargetData(p, y), pooling),
+        tally(TargetData(p, y, weight), pooling),
+        mean_tally(TargetData(p, y), pooling),
+    ] == expected
+    assert repr([walk(TargetData(p, y)), walk(TargetData(p, y, weight))]) == repr(walks)
 
 
 @given(batches())
@@ -127,7 +135,7 @@ def test_a_tally_survives_its_file(tmp_path: object) -> None:
     rng = np.random.default_rng(0)
     p = rng.random(500)
     for weight in (None, rng.random(500)):
-        saved = tally(Pair(p, (p > 0.5).astype(np.uint8), weight), BinPooling(p, Ranges(EDGES, name="score")))
+        saved = tally(TargetData(p, (p > 0.5).astype(np.uint8), weight), BinPooling(p, Ranges(EDGES, name="score")))
         path = tmp_path / "score.tally"  # type: ignore[operator]
         save_arrays(path, "a tally", saved.described(), saved.arrays(""))
         assert Tally.rebuilt(*load_arrays(path, "a tally"), "") == saved
@@ -136,10 +144,12 @@ def test_a_tally_survives_its_file(tmp_path: object) -> None:
 
 def test_levels_merge_by_name_and_ranges_refuse() -> None:
     p, y = np.array([0.1, 0.9]), np.array([0, 1], np.uint8)
-    one = tally(Pair(p, y), LevelPooling(np.array([0, 1]), Levels(("a", "b"), name="state")))
-    two = tally(Pair(p, y), LevelPooling(np.array([0, -1]), Levels(("c",), missing=True, name="state")))
+    one = tally(TargetData(p, y), LevelPooling(np.array([0, 1]), Levels(("a", "b"), name="state")))
+    two = tally(TargetData(p, y), LevelPooling(np.array([0, -1]), Levels(("c",), missing=True, name="state")))
     both = one + two
     assert both.cells.labels() == ["a", "b", "c", "(missing)"]
     assert both.counts.tolist() == [1, 1, 1, 1]
     with pytest.raises(MiscalError, match="cannot be added"):
-        tally(Pair(p, y), BinPooling(p, Ranges(EDGES))) + tally(Pair(p, y), BinPooling(p, Ranges(EDGES[::2])))
+        tally(TargetData(p, y), BinPooling(p, Ranges(EDGES))) + tally(
+            TargetData(p, y), BinPooling(p, Ranges(EDGES[::2]))
+        )

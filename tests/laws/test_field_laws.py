@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from miscal.engines.memory import mean_tally, mean_tally_of, tally
+from miscal.aggregate.in_memory import mean_tally, mean_tally_of, tally
+from miscal.cells.coding import field_pooling
+from miscal.cells.partitions import LevelPooling, Levels, Numbered
+from miscal.data.target import TargetData
 from miscal.kernels.sums import coded_means, unpacked_means
 from miscal.metrics.field import field_calibration_error, field_relative_calibration_error
-from miscal.pairs import Pair
-from miscal.pooling.cells import LevelPooling, Levels, Numbered
-from miscal.pooling.columns import field_pooling
 from tests.laws.batches import Batch, batches
 
 # Small batches often hold one class only, which is allowed and said.
@@ -103,8 +103,8 @@ def test_sums_of_few_and_many_levels_are_exact(batch, seed, cells):
 @given(batches(), SEEDS)
 def test_quick_sums_equal_the_full_tally(batch, seed):
     z = levels_of(batch, seed)
-    quick = mean_tally(Pair(batch.p, batch.y), LevelPooling(z, Numbered(5)))
-    full = tally(Pair(batch.p, batch.y), LevelPooling(z, Levels(tuple("abcde"))))
+    quick = mean_tally(TargetData(batch.p, batch.y), LevelPooling(z, Numbered(5)))
+    full = tally(TargetData(batch.p, batch.y), LevelPooling(z, Levels(tuple("abcde"))))
     for name in ("weight", "predicted", "observed"):
         assert np.array_equal(quick.column(name), full.column(name)), name
     assert np.array_equal(quick.counts, full.counts)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from miscal import metrics
-from miscal.inference.aggregates import brownian_range_p, smooth_error_at, spectrum_of
+from miscal.data.target import TargetData
 from miscal.metrics.losses import area_under_curve, pooled_scores
 from miscal.metrics.score_errors import residual_mass
-from miscal.pairs import Pair
 from miscal.recalibrate import IsotonicCalibration
+from miscal.stats.metric_null import brownian_range_p, smooth_error_at, spectrum_of
 from tests.oracles.frozen import HERE, answers, inputs
 
 CLOSE = {"rel": 1e-12, "abs": 1e-14}
@@ -80,8 +80,8 @@ def test_scikit_learn_isotonic(rows):
 def test_scikit_learn_area_under_the_curve(rows, several):
     known = answers("scikit_learn")
     for pair, name in (
-        (Pair(rows["p"], rows["y"]), "area"),
-        (Pair(rows["tied"], rows["y"], rows["weight"]), "area_tied_weighted"),
+        (TargetData(rows["p"], rows["y"]), "area"),
+        (TargetData(rows["tied"], rows["y"], rows["weight"]), "area_tied_weighted"),
     ):
         assert area_under_curve(*pooled_scores(pair)[1:]) == pytest.approx(known[name], **CLOSE)
     assert metrics.prediction_rejection_ratio(*several) == pytest.approx(2 * known["area_top"] - 1, **CLOSE)
@@ -123,7 +123,7 @@ def test_relplot_binned(binary):
 def test_relplot_smooth_error_at_a_given_bandwidth(binary, sigma):
     y, p = binary
     known = answers("relplot")
-    ours = smooth_error_at(spectrum_of(residual_mass(Pair(p, y), 1 << 14)), float(sigma))
+    ours = smooth_error_at(spectrum_of(residual_mass(TargetData(p, y), 1 << 14)), float(sigma))
     assert ours == pytest.approx(known["fine"][sigma], rel=2e-3)  # its mesh of 20,001 points, ours of 16,385
     assert ours == pytest.approx(known["sigma"][sigma], rel=5e-2)  # its default mesh of 200 points
 
@@ -136,7 +136,7 @@ def test_relplot_cuts_a_wide_kernel_off(binary):
         np.exp(-0.5 * ((t[:, None] - image) / 0.3) ** 2) for k in range(-3, 4) for image in (p + 2 * k, 2 * k - p)
     )
     plain = np.abs(kernel @ (p - y)).mean() / (0.3 * np.sqrt(2 * np.pi) * p.size)
-    assert smooth_error_at(spectrum_of(residual_mass(Pair(p, y), 1 << 14)), 0.3) == pytest.approx(plain, rel=1e-6)
+    assert smooth_error_at(spectrum_of(residual_mass(TargetData(p, y), 1 << 14)), 0.3) == pytest.approx(plain, rel=1e-6)
     assert answers("relplot")["fine"]["0.3"] > 1.05 * plain
 
 

@@ -11,8 +11,8 @@ from scipy import stats
 
 import miscal
 from miscal import metrics
-from miscal.inference.sums import BINS, LEAST, Spread
-from miscal.pairs import pair
+from miscal.data.target import pair
+from miscal.stats.cell_sums import BINS, LEAST, ResidualVariance
 
 
 def world(rows=900, seed=2):
@@ -63,7 +63,7 @@ def usual_twin(claims, rate, exposure):
 def test_the_usual_noise_is_that_of_rows_predicted_alike():
     claims, rate, exposure, region, age = world()
     p = predictions(claims, rate, exposure, region, age)
-    spread = Spread.of(pair(p))
+    spread = ResidualVariance.of(pair(p))
     borders, values = usual_twin(claims, rate, exposure)
     np.testing.assert_allclose(p.units.back(spread.borders), borders)
     np.testing.assert_allclose(spread.values * p.units.scale**2, values, rtol=1e-9)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from miscal.inference.changes import changes
-from miscal.inference.sums import Judging, Sums, rows_of_cells
-from miscal.pairs import Pair
+from miscal.data.target import TargetData
+from miscal.stats.cell_sums import CellSums, CellTestSettings, rows_of_cells
+from miscal.stats.changes import changes
 from tests.cells import sums_of_rows
 
 
@@ -67,10 +67,10 @@ def test_changes_agree_with_the_twin(weighted: bool, clustered: bool, seed: int)
     weight = rng.integers(1, 4, n).astype(float) if weighted else np.ones(n)
     cluster = rng.integers(0, 400, n) if clustered else np.arange(n)
     rows = rows_of_cells(
-        cell, cells, Pair(p, y, weight=weight if weighted else None, cluster=cluster if clustered else None)
+        cell, cells, TargetData(p, y, weight=weight if weighted else None, cluster=cluster if clustered else None)
     )
     options: Any = {"null": "residual", "rows": rows} if clustered else {}
-    made = changes(sums_of_rows(rows), Judging(weighted=weighted, **options))
+    made = changes(sums_of_rows(rows), CellTestSettings(weighted=weighted, **options))
     naive = twin(cell, p, y, weight, cluster, clustered)
     assert np.isnan(made.change[0])
     np.testing.assert_allclose(made.change[1:], naive["change"], rtol=1e-9, atol=1e-12)
@@ -84,9 +84,11 @@ def test_changes_agree_with_the_twin(weighted: bool, clustered: bool, seed: int)
 def test_a_gap_that_only_turns_over_is_a_change_but_no_change_of_size() -> None:
     one = np.ones(2)
     y = np.array([160.0, 240.0])  # of 1,000 with 200 expected: gaps of +4 and -4 points
-    from miscal.inference.sums import Sums
+    from miscal.stats.cell_sums import CellSums
 
-    found = changes(Sums(1000 * one, 1000 * one, 1000 * one, 200 * one, y, 160 * one, 0.6 * y + 40), Judging())
+    found = changes(
+        CellSums(1000 * one, 1000 * one, 1000 * one, 200 * one, y, 160 * one, 0.6 * y + 40), CellTestSettings()
+    )
     assert found.p_adjusted[1] < 0.001
     assert found.size_p_adjusted[1] == pytest.approx(1.0)
 
@@ -100,27 +102,27 @@ def test_clusters_in_both_cells_are_not_counted_as_two() -> None:
     cluster = np.tile(np.arange(people), 2)
     p = np.full(2 * people, 0.5)
     y = (rng.random(2 * people) < np.clip(0.5 + level[cluster], 0, 1)).astype(float)
-    rows = rows_of_cells(cell, 2, Pair(p, y, cluster=cluster))
-    apart = rows_of_cells(cell, 2, Pair(p, y, cluster=np.arange(2 * people)))
-    paired, unpaired = (changes(sums_of_rows(r), Judging(null="residual", rows=r)) for r in (rows, apart))
+    rows = rows_of_cells(cell, 2, TargetData(p, y, cluster=cluster))
+    apart = rows_of_cells(cell, 2, TargetData(p, y, cluster=np.arange(2 * people)))
+    paired, unpaired = (changes(sums_of_rows(r), CellTestSettings(null="residual", rows=r)) for r in (rows, apart))
     assert paired.high[1] - paired.low[1] < unpaired.high[1] - unpaired.low[1]
 
 
 @pytest.mark.parametrize(("rate", "small"), [(0.001, True), (0.02, False)])
 def test_too_few_events_are_not_compared(rate: float, small: bool) -> None:
-    from miscal.inference.sums import Sums
+    from miscal.stats.cell_sums import CellSums
 
     n = np.full(2, 1000.0)
     mean = n * rate
-    found = changes(Sums(n, n, n, mean, mean, mean * (1 - rate), mean), Judging())
+    found = changes(CellSums(n, n, n, mean, mean, mean * (1 - rate), mean), CellTestSettings())
     assert np.isnan(found.change[1]) == small
 
 
 def test_a_bad_month_after_a_quiet_one_is_compared():
     """Three events expected and three happened, then ninety: the quiet month's noise is known from its predictions."""
     n, p, y = np.full(3, 3000.0), np.full(3, 3.0), np.array([3.0, 90.0, 92.0])
-    found = changes(Sums(n, n, n, p, y, p, np.maximum(y, p)), Judging())
+    found = changes(CellSums(n, n, n, p, y, p, np.maximum(y, p)), CellTestSettings())
     assert found.p_adjusted[1] < 1e-6
     assert found.p_adjusted[2] > 0.5
-    few = changes(Sums(n, n, n, p / 3, np.array([1.0, 2.0, 2.0]), p / 3, p / 3), Judging())
+    few = changes(CellSums(n, n, n, p / 3, np.array([1.0, 2.0, 2.0]), p / 3, p / 3), CellTestSettings())
     assert np.isnan(few.p_value).all()

@@ -9,9 +9,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from miscal.inference import aggregates
-from miscal.inference.adjust import holm
-from miscal.inference.aggregates import (
+from miscal.data.target import TargetData
+from miscal.stats import metric_null
+from miscal.stats.binomial import cell_p_values
+from miscal.stats.cell_sums import CellTestSettings, rows_of_cells
+from miscal.stats.metric_null import (
     PooledError,
     aggregate_null,
     brownian_range_isf,
@@ -19,10 +21,8 @@ from miscal.inference.aggregates import (
     simulated_walk,
     walk_spans,
 )
-from miscal.inference.cells import cell_p_values
-from miscal.inference.nulls import beyond_score, cell_draws, fold_of_rows
-from miscal.inference.sums import Judging, rows_of_cells
-from miscal.pairs import Pair
+from miscal.stats.multiplicity import holm
+from miscal.stats.null_draws import beyond_score, cell_draws, fold_of_rows
 from tests.cells import sums_of_rows
 
 
@@ -49,7 +49,9 @@ def convolved_two_sided(probabilities, count):
 
 def one_cell(probabilities, outcomes, weight=None):
     p = np.asarray(probabilities, dtype=float)
-    return rows_of_cells(np.zeros(p.size, dtype=np.int64), 1, Pair(p, np.asarray(outcomes, dtype=float), weight=weight))
+    return rows_of_cells(
+        np.zeros(p.size, dtype=np.int64), 1, TargetData(p, np.asarray(outcomes, dtype=float), weight=weight)
+    )
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -60,7 +62,7 @@ def test_exact_p_value_is_that_of_enumeration(seed):
     y = np.zeros(9)
     y[:count] = 1
     rows = one_cell(p, y)
-    found = cell_p_values(sums_of_rows(rows), Judging(rows=rows))
+    found = cell_p_values(sums_of_rows(rows), CellTestSettings(rows=rows))
     assert found.method[0] == "exact"
     assert found.p_value[0] == pytest.approx(enumerated_two_sided(p, count), rel=1e-13, abs=0)
 
@@ -69,14 +71,14 @@ def test_exact_p_value_is_that_of_enumeration(seed):
 def test_exact_p_value_keeps_its_precision_in_far_tails(rate, count):
     p = np.linspace(0.5 * rate, min(1.5 * rate, 0.999), 60)
     rows = one_cell(p, np.arange(60) < count)
-    found = cell_p_values(sums_of_rows(rows), Judging(rows=rows)).p_value[0]
+    found = cell_p_values(sums_of_rows(rows), CellTestSettings(rows=rows)).p_value[0]
     assert found == pytest.approx(convolved_two_sided(p, count), rel=1e-12, abs=0)
 
 
 def test_matched_binomial_is_the_binomial_when_probabilities_are_equal():
     for count in (0, 1, 7, 30):
         sums = sums_of_rows(one_cell(np.full(30, 0.125), np.arange(30) < count))
-        found = cell_p_values(sums, Judging())
+        found = cell_p_values(sums, CellTestSettings())
         assert found.method[0] == "matched binomial"
         assert found.p_value[0] == pytest.approx(convolved_two_sided([0.125] * 30, count), rel=1e-9)
 
@@ -94,7 +96,7 @@ def test_large_cells_are_near_convolution(size):
     for z in (-4, -2.5, -1, 0, 1, 2.9, 3.1, 4):
         count = round(mean + z * math.sqrt(variance))
         truth = min(1.0, 2 * min(mass[: count + 1].sum(), mass[count:].sum()))
-        found = cell_p_values(sums_of_rows(one_cell(p, np.arange(size) < count)), Judging()).p_value[0]
+        found = cell_p_values(sums_of_rows(one_cell(p, np.arange(size) < count)), CellTestSettings()).p_value[0]
         assert abs(math.log(found / truth)) <= 1.2 * unmatched * max(abs(z), 1) ** 3 / 6 + 0.01
 
 
@@ -108,7 +110,9 @@ def test_many_rare_events_keep_their_skewness():
     truth = np.minimum(1, 2 * np.minimum(lower, upper))
     cells = np.repeat(np.arange(count.size), 4200)
     y = (np.arange(4200)[None, :] < count[:, None]).astype(float).ravel()
-    found = cell_p_values(sums_of_rows(rows_of_cells(cells, count.size, Pair(np.full(y.size, 0.05), y))), Judging())
+    found = cell_p_values(
+        sums_of_rows(rows_of_cells(cells, count.size, TargetData(np.full(y.size, 0.05), y))), CellTestSettings()
+    )
     normal = found.method == "normal"
     assert set(found.method.tolist()) == {"normal", "matched binomial"}
     assert np.abs(np.log(found.p_value / truth))[normal].max() < 0.064**2 * 3**4 / 24 * 2
@@ -195,10 +199,10 @@ def test_noise_floor_is_that_of_brute_force(weighted):
     codes = generator.integers(0, 25, p.size)
     weight = generator.lognormal(0, 0.5, p.size) if weighted else np.ones(p.size)
     y = (generator.random(p.size) < p).astype(float)
-    rows = rows_of_cells(codes, 25, Pair(p, y, weight=weight if weighted else None))
+    rows = rows_of_cells(codes, 25, TargetData(p, y, weight=weight if weighted else None))
     brute = bernoulli_metric_draws(codes, 25, p, weight, 2000, generator)
     for given in (None, rows):
-        sums, how = sums_of_rows(rows), Judging(weighted=weighted, rows=given)
+        sums, how = sums_of_rows(rows), CellTestSettings(weighted=weighted, rows=given)
         found = aggregate_null(sums, PooledError(1.0, sums.weight), how, draws=1999)
         # Two means of about 2,000 draws each: five standard errors, and 1% for the matched shape.
         slack = 5 * brute.std() * math.sqrt(2 / 2000) + 0.01 * brute.mean()
@@ -218,9 +222,9 @@ def test_draws_have_the_mean_and_variance_of_the_rows(shape, weighted):
     cells, draws = 30, 4000
     p = generator.beta(a, b, cells * size)
     weight = generator.gamma(4, 1, p.size) if weighted else None
-    rows = rows_of_cells(np.repeat(np.arange(cells), size), cells, Pair(p, np.zeros(p.size), weight=weight))
+    rows = rows_of_cells(np.repeat(np.arange(cells), size), cells, TargetData(p, np.zeros(p.size), weight=weight))
     sums = sums_of_rows(rows)
-    stream = cell_draws(sums, Judging(weighted=weighted))
+    stream = cell_draws(sums, CellTestSettings(weighted=weighted))
     found = stream.block(0, draws)
     assert np.array_equal(stream.block(100, 7), found[100:107])
     assert found.min() >= 0
@@ -236,8 +240,8 @@ def test_draws_have_the_mean_and_variance_of_the_rows(shape, weighted):
 
 def test_sign_flips_are_all_sign_vectors():
     residual = np.array([0.3, -0.8, 0.5, 0.9])
-    rows = rows_of_cells(np.array([0, 0, 1, 1]), 2, Pair(np.zeros(4), residual))
-    found = cell_draws(sums_of_rows(rows), Judging(null="residual", rows=rows)).block(0, 4000)
+    rows = rows_of_cells(np.array([0, 0, 1, 1]), 2, TargetData(np.zeros(4), residual))
+    found = cell_draws(sums_of_rows(rows), CellTestSettings(null="residual", rows=rows)).block(0, 4000)
     expected = {
         tuple(np.round([s[0] * 0.3 - s[1] * 0.8, s[2] * 0.5 + s[3] * 0.9], 9)) for s in product((-1, 1), repeat=4)
     }
@@ -245,8 +249,8 @@ def test_sign_flips_are_all_sign_vectors():
 
 
 def test_one_sign_a_cluster_moves_its_rows_together():
-    rows = rows_of_cells(np.array([0, 1]), 2, Pair(np.zeros(2), np.array([1.0, 1.0]), cluster=np.array([7, 7])))
-    found = cell_draws(sums_of_rows(rows), Judging(null="residual", rows=rows)).block(0, 200)
+    rows = rows_of_cells(np.array([0, 1]), 2, TargetData(np.zeros(2), np.array([1.0, 1.0]), cluster=np.array([7, 7])))
+    found = cell_draws(sums_of_rows(rows), CellTestSettings(null="residual", rows=rows)).block(0, 200)
     assert np.array_equal(found[:, 0], found[:, 1])
     assert set(found[:, 0]) == {-1.0, 1.0}
 
@@ -266,9 +270,9 @@ def test_simulated_walk_is_brute_force_with_ties_and_weights(monkeypatch):
 
     brute = np.array([span(generator.random(400) < p) for _ in range(3000)])
     keys, codes = np.unique(p, return_inverse=True)
-    rows = rows_of_cells(codes, keys.size, Pair(p, y, weight=w))
-    monkeypatch.setattr(aggregates, "STOP", 3000)  # all draws are made
-    found = simulated_walk(span(y), rows, Judging(), draws=2999)
+    rows = rows_of_cells(codes, keys.size, TargetData(p, y, weight=w))
+    monkeypatch.setattr(metric_null, "STOP", 3000)  # all draws are made
+    found = simulated_walk(span(y), rows, CellTestSettings(), draws=2999)
     truth = np.mean(brute >= span(y) - 1e-12)
     assert found.p_value == pytest.approx(truth, abs=6 * math.sqrt(max(truth * (1 - truth), 0.01) / 1500))
     assert found.noise_floor == pytest.approx(brute.mean(), abs=6 * brute.std() / math.sqrt(1500))
@@ -292,4 +296,4 @@ def test_beyond_score_is_isotonic_regression_of_the_other_folds():
     for index in range(5):
         model = IsotonicRegression(out_of_bounds="clip").fit(score[fold != index], y[fold != index], w[fold != index])
         expected[fold == index] = model.predict(score[fold == index])
-    assert np.allclose(beyond_score(Pair(score, y, w), random_state=9), expected, atol=1e-12, rtol=0)
+    assert np.allclose(beyond_score(TargetData(score, y, w), random_state=9), expected, atol=1e-12, rtol=0)

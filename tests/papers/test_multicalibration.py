@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from miscal import MiscalError, MiscalWarning, Predictions, by_subpopulation
+from miscal.aggregate.subpopulations import ordered, ordered_real
 from miscal.data.columns import Columns
-from miscal.engines.subpopulations import ordered, ordered_real
+from miscal.data.target import TargetData
 from miscal.metrics import (
     kuiper_calibration_error,
     low_prevalence_weights,
     multicalibration_error,
     proportional_weights,
 )
-from miscal.metrics.subpopulation_errors import Asked
-from miscal.pairs import Pair
+from miscal.metrics.subpopulation_errors import SubpopulationRequest
 from studies.constructions import nested_subpopulations
 
 
@@ -107,8 +107,8 @@ def test_generated_are_what_their_masks_say(rng):
     n = 400
     s, r = tied_batch(rng, n, 60)
     columns = {"age": rng.integers(20, 60, n), "state": rng.choice(["CA", "NV", "TX", "NY"], n)}
-    rows = ordered(Pair(s, r.astype(np.uint8)))
-    asked = Asked(Columns(columns), ["age", "state"], n, None, None, 10, 0.0, 0)
+    rows = ordered(TargetData(s, r.astype(np.uint8)))
+    asked = SubpopulationRequest(Columns(columns), ["age", "state"], n, None, None, 10, 0.0, 0)
     found = asked.search(rows, 60)
     every = np.arange(len(found.stats))
     masks = np.zeros((every.size, n), bool)
@@ -119,7 +119,7 @@ def test_generated_are_what_their_masks_say(rng):
     assert (masks.sum(axis=1) >= 10).all()
     ours = multicalibration_error(r, s, columns, subpopulations=60)
     assert abs(ours - naive_error(s, r, np.ones(n), masks)) < 1e-12
-    from miscal.pooling.parsing import rows_where
+    from miscal.cells.parse import rows_where
 
     for k in every[1:]:  # the words mean those rows
         np.testing.assert_array_equal(rows_where(found.define(k).words(), asked.columns), masks[k])
@@ -151,8 +151,8 @@ def test_every_reachable_subpopulation_is_reached(rng):
     n = 60
     s, r = tied_batch(rng, n)
     columns = {"a": rng.integers(0, 5, n), "b": rng.random(n).round(1)}
-    rows = ordered(Pair(s, r.astype(np.uint8)))
-    asked = Asked(Columns(columns), ["a", "b"], n, None, None, 8, 0.0, 0)
+    rows = ordered(TargetData(s, r.astype(np.uint8)))
+    asked = SubpopulationRequest(Columns(columns), ["a", "b"], n, None, None, 8, 0.0, 0)
     found = asked.search(rows, 10_000)
     ours = {frozenset(rows.order[found.members(k)].tolist()) for k in range(1, len(found.stats))}
     expected = naive_paths(columns, 8)
@@ -369,7 +369,7 @@ def test_corrected_variance_is_unbiased_where_the_papers_is_not():
     rng = np.random.default_rng(1)
     n, ratios = 400, {"paper": [], "corrected": []}
     w = rng.lognormal(size=n)
-    from miscal.engines.subpopulations import walk_lists
+    from miscal.aggregate.subpopulations import walk_lists
     from miscal.kernels.subpopulation import CORRECTED, PAPER, VARIANCE
 
     for _ in range(200):

@@ -173,7 +173,7 @@ def outcome(case: Case, place: int) -> str:
 
 def audit(table: Any, weight: str | None, seed: Any) -> str:
     """An audit and its page."""
-    from miscal.page.html import to_html
+    from miscal.report.html.page import to_html
 
     positive = "yes" if "yes" in set(map(str, table["y"])) else None
     found = miscal.audit(

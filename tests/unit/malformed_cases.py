@@ -25,7 +25,7 @@ import pyarrow.parquet
 
 from miscal.data.predictions import Predictions
 from miscal.data.sources import read
-from miscal.metrics.arrays import Given
+from miscal.metrics.inputs import MetricInput
 
 ROWS = 12
 PLACES = {"first": 0, "middle": 6, "last": ROWS - 1}
@@ -475,9 +475,9 @@ ARGUMENTS: list[tuple[str, Callable[[], Any], tuple[str, ...]]] = [
     ("weight boolean", lambda: Predictions(Y, P, weight=np.ones(ROWS, dtype=bool)), ("'weight'", "bool")),
     ("weight huge", lambda: Predictions(Y, P, weight=[1e300] * ROWS), ("'weight'", "row 0 ")),
     ("weight all zero", lambda: Predictions(Y, P, weight=[0.0] * ROWS), ("'weight'",)),
-    ("sample_weight negative", lambda: Given(Y, P, [-1.0] + [1.0] * 11), ("'sample_weight'", "row 0 ")),
-    ("sample_weight too short", lambda: Given(Y, P, [1.0]), ("'sample_weight'", "1 against 12")),
-    ("sample_weight all zero", lambda: Given(Y, P, np.zeros(ROWS)), ("'sample_weight'",)),
+    ("sample_weight negative", lambda: MetricInput(Y, P, [-1.0] + [1.0] * 11), ("'sample_weight'", "row 0 ")),
+    ("sample_weight too short", lambda: MetricInput(Y, P, [1.0]), ("'sample_weight'", "1 against 12")),
+    ("sample_weight all zero", lambda: MetricInput(Y, P, np.zeros(ROWS)), ("'sample_weight'",)),
     ("count a number", lambda: Predictions(Y, P, count=3), ("'count'", "int")),
     ("count all zero", lambda: Predictions([0] * ROWS, P, count=[0] * ROWS), ("'count'",)),
     ("cluster a word", lambda: Predictions(Y, P, cluster="c"), ("'cluster'", "str")),

@@ -286,7 +286,7 @@ def test_a_mean_is_measured_on_all_rows_of_a_table_that_does_not_fit(tmp_path, m
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=5_000)
     named = {"outcome": "y", "prediction": "p", "response": "real"}
     (whole,) = miscal.measure(tmp_path / "t.parquet", miscal.Score(), **named)
-    monkeypatch.setattr("miscal.engines.gathering.rows_that_fit", lambda *_: 2_000)
+    monkeypatch.setattr("miscal.aggregate.sample.rows_that_fit", lambda *_: 2_000)
     (parts,) = miscal.measure(tmp_path / "t.parquet", miscal.Score(), **named)
     assert parts.table["rows"].sum() == whole.table["rows"].sum() == 20_000
     assert parts.extra["predicted"] == pytest.approx(whole.extra["predicted"], rel=1e-9)

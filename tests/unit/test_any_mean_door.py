@@ -5,7 +5,7 @@ import pytest
 
 import miscal
 from miscal.data.responses import Units
-from miscal.pairs import pair
+from miscal.data.target import pair
 
 TABLE = {"claims": [0, 3, 1], "rate": [0.5, 1.0, 2.0], "years": [1.0, 2.0, 0.5], "region": ["a", "b", "a"]}
 

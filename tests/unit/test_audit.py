@@ -13,7 +13,7 @@ import miscal
 from miscal.auditing.audit import Audit, audit
 from miscal.auditing.findings import Finding
 from miscal.data.errors import MiscalError
-from miscal.page.json import plain
+from miscal.report.codec import plain
 from studies.simulated import clustered, distorted
 
 

@@ -16,8 +16,8 @@ from miscal.auditing.periods import by_period, level_days
 from miscal.cli import main
 from miscal.data.columns import column
 from miscal.data.errors import MiscalError
-from miscal.page.html import to_html
-from miscal.pairs import Pair
+from miscal.data.target import TargetData
+from miscal.report.html.page import to_html
 from studies.period_changes import CLAIMS, ROWS, judged, lasting, limit, named, planted, shocked, wanted
 from tests.trials import too_often
 
@@ -212,7 +212,7 @@ def test_a_step_is_seen_through_the_noise_of_days() -> None:
     p = rng.beta(2, 6, days.size)
     rate = shocked(p, lasting(rng, 360)[days] + 4.0 * (days >= 182))  # from July on
     y = (rng.random(days.size) < rate).astype(np.uint8)
-    made = by_period(Pair(p, y), column("when", (np.datetime64("2024-01-01") + days).astype("M8[D]")), wanted())
+    made = by_period(TargetData(p, y), column("when", (np.datetime64("2024-01-01") + days).astype("M8[D]")), wanted())
     assert "judged by that noise" in made.extra["note"]
     assert dict(zip(made.table["label"], made.table["verdict"], strict=True))["2024-07"] in CLAIMS
 

@@ -12,11 +12,11 @@ import pytest
 import miscal
 from miscal.auditing.findings import Finding
 from miscal.datasets import flights, planted
-from miscal.page.html import to_html
-from miscal.page.json import plain
-from miscal.page.records import read_document
-from miscal.page.sections.findings import _families, findings
-from miscal.page.sections.score import verdict
+from miscal.report.codec import plain
+from miscal.report.html.page import to_html
+from miscal.report.html.sections.findings import _families, findings
+from miscal.report.html.sections.score import verdict
+from miscal.report.model import read_document
 
 
 @pytest.fixture(scope="module")

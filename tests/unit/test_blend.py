@@ -10,7 +10,6 @@ import pytest
 from sklearn.base import clone
 
 from miscal.data.errors import MiscalError
-from miscal.inference.nulls import fold_of_rows
 from miscal.metrics import log_loss
 from miscal.recalibrate import (
     AugmentedLogistic,
@@ -27,6 +26,7 @@ from miscal.recalibrate import (
     VariableTree,
 )
 from miscal.recalibrate.combined import blend_weights
+from miscal.stats.null_draws import fold_of_rows
 
 MEMBERS = [
     Identity(),

@@ -10,15 +10,15 @@ from scipy.stats import binom
 
 import miscal
 from miscal import Conjunctions, MiscalError, MiscalWarning, Predictions, by_subpopulation
-from miscal.engines.subpopulations import ordered, search_lists
-from miscal.inference.maxima import bonferroni_noise, no_quieter
-from miscal.inference.nulls import Steps
-from miscal.inference.residual import choose_null
-from miscal.inference.sums import seed_of
+from miscal.aggregate.subpopulations import ordered, search_lists
+from miscal.cells.subpopulations import Definition
+from miscal.data.target import TargetData, pair
 from miscal.kernels.subpopulation import VARIANCE
 from miscal.metrics import multicalibration_error
-from miscal.pairs import Pair, pair
-from miscal.pooling.subpopulations import Definition
+from miscal.stats.cell_sums import seed_of
+from miscal.stats.maxima import bonferroni_noise, no_quieter
+from miscal.stats.null_draws import WalkSteps
+from miscal.stats.sign_flip import choose_null
 from studies.simulated import clustered
 from tests.trials import too_often
 
@@ -149,8 +149,8 @@ def test_rows_that_stand_for_several_are_as_noisy_as_the_several(rng):
         found = search_lists(rows, [(np.flatnonzero(chosen[rows.order]).astype(np.int32), Definition())])
         return no_quieter(rows, found, choose_null(compared, "bernoulli").spread)[0][:, VARIANCE]
 
-    together = variances(Pair(score, outcome, weight, count), mask)
-    apart = variances(Pair(score[again], outcome[again], weight[again]), mask[again])
+    together = variances(TargetData(score, outcome, weight, count), mask)
+    apart = variances(TargetData(score[again], outcome[again], weight[again]), mask[again])
     np.testing.assert_allclose(together, apart, rtol=1e-12)
 
 
@@ -162,7 +162,7 @@ def test_table_columns_are_consistent(rng):
     np.testing.assert_allclose(table["deviations"] * table["deviation"], table["kuiper"], rtol=1e-12)
     np.testing.assert_allclose(table["expected"], 1.5957691216 * table["deviation"], rtol=1e-9)
     score, outcome = p.probability, p.outcome
-    from miscal.pooling.parsing import rows_where
+    from miscal.cells.parse import rows_where
 
     for row in result.extra["worst"]:
         mask = (
@@ -182,7 +182,7 @@ def test_simulated_maximum_is_the_metric_of_simulated_outcomes(rng):
     result = by_subpopulation(p, subpopulations=40, simulations=20, min_information=0)
     compared = pair(p)
     rows = ordered(compared)
-    steps = Steps.of(compared.take(rows.order), False, seed_of(0)).block(0, 20)
+    steps = WalkSteps.of(compared.take(rows.order), False, seed_of(0)).block(0, 20)
     score = np.abs(rows.signed)
     values = []
     columns = p.columns.take(rows.order)
@@ -287,10 +287,10 @@ def test_bonferroni_is_near_the_simulation(rng):
     p, _ = predictions(rng, 20_000)
     result = by_subpopulation(p, subpopulations=300, simulations=199)
     rows = ordered(pair(p))
-    from miscal.inference.maxima import scaled_errors
-    from miscal.metrics.subpopulation_errors import Asked
+    from miscal.metrics.subpopulation_errors import SubpopulationRequest
+    from miscal.stats.maxima import scaled_errors
 
-    found = Asked(p.columns, list(p.columns), p.rows, None, None, 10, 5.0, 0).search(rows, 300)
+    found = SubpopulationRequest(p.columns, list(p.columns), p.rows, None, None, 10, 5.0, 0).search(rows, 300)
     values = scaled_errors(found.stats)
     noise = bonferroni_noise(found.stats, values)
     unit = result.extra["deviation"]
@@ -461,7 +461,7 @@ def test_unusual_columns(rng):
     result = by_subpopulation(p, subpopulations=30, simulations=19)
     assert result.settings["tested"] > 5
     assert not any("constant" in label or "empty" in label for label in result.table["label"])
-    from miscal.pooling.parsing import rows_where
+    from miscal.cells.parse import rows_where
 
     for row in result.extra["worst"]:
         if row["definition"] != "full population" and '"' not in str(columns["two words"]):

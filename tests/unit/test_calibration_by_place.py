@@ -11,9 +11,9 @@ import pytest
 import miscal
 from miscal.auditing.audit import Audit, audit
 from miscal.auditing.findings import Finding, flat
-from miscal.inference.residual import form_of, shape_test
-from miscal.page.html import to_html
-from miscal.page.markdown import to_markdown
+from miscal.report.html.page import to_html
+from miscal.report.markdown import to_markdown
+from miscal.stats.sign_flip import form_of, shape_test
 
 pytestmark = pytest.mark.usefixtures("without_smooth_noise")
 
@@ -108,7 +108,7 @@ def test_the_form_is_said_everywhere(extreme: Audit) -> None:
     page = to_html(extreme.document)
     assert "two ranges of its scores" in page
     assert "slope of their own" in page
-    document = json.loads(json.dumps(miscal.page.json.plain(extreme.document)))
+    document = json.loads(json.dumps(miscal.report.codec.plain(extreme.document)))
     assert [Finding.from_dict(item) for item in document["findings"]] == extreme.findings
     assert {"form", "score_ranges", "explained"} <= set(document["findings"][0])
 

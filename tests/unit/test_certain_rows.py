@@ -8,8 +8,8 @@ import pytest
 
 import miscal
 from miscal.cli import main
-from miscal.page.records import read_document
-from miscal.page.sections.score import verdict
+from miscal.report.html.sections.score import verdict
+from miscal.report.model import read_document
 
 
 def _table(said: float = 0.0, events: int = 5, rows: int = 300, seed: int = 0, n: int = 10_000) -> dict:

@@ -7,7 +7,6 @@ import pytest
 from scipy.stats import norm
 
 from miscal.data.errors import MiscalError
-from miscal.inference.nulls import fold_of_rows
 from miscal.metrics import log_loss
 from miscal.recalibrate import (
     AugmentedLogistic,
@@ -19,6 +18,7 @@ from miscal.recalibrate import (
     Recalibrator,
     choose,
 )
+from miscal.stats.null_draws import fold_of_rows
 from tests.trials import too_often
 
 

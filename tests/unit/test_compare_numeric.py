@@ -13,8 +13,8 @@ import pytest
 
 from miscal.auditing.audit import Audit, audit
 from miscal.auditing.compare import SUMS
-from miscal.page.html import to_html
-from miscal.pooling.bins import shared_edges
+from miscal.cells.ranges import shared_edges
+from miscal.report.html.page import to_html
 
 LIMIT = 4  # of 20 comparisons at 5%: more has a chance of 3 in 1,000
 

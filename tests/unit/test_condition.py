@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from miscal import MiscalError
+from miscal.cells.condition import Condition, Conjunction
+from miscal.cells.parse import parse, rows_where
 from miscal.data.columns import Columns, column
-from miscal.pooling.condition import Condition, Conjunction
-from miscal.pooling.parsing import parse, rows_where
 
 HARD = [
     "O'Hare", "Yahoo!", "New  York", "New York", "x and", "and", "or x", "18 to 25", 'say "no"', "both ' and \"",

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 import miscal
+from miscal.aggregate.source import opened
 from miscal.data.errors import MiscalError, MiscalWarning
 from miscal.data.files import TypesChanged
-from miscal.engines.source import opened
 
 ROWS = 2000
 

@@ -16,9 +16,9 @@ import yaml
 from click.testing import CliRunner
 
 import miscal
+from miscal.aggregate.spark import _collected
 from miscal.cli import main
 from miscal.data.errors import MiscalError
-from miscal.engines.spark import _collected
 from miscal.pytest_plugin import check_calibrated
 from scripts.release_notes import notes
 

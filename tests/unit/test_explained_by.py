@@ -12,8 +12,8 @@ import pytest
 from miscal.auditing.audit import Audit, audit
 from miscal.auditing.findings import Finding, flat, same
 from miscal.auditing.gates import Gates, judge
-from miscal.page.records import read_document
-from miscal.page.sections.score import verdict
+from miscal.report.html.sections.score import verdict
+from miscal.report.model import read_document
 
 pytestmark = pytest.mark.usefixtures("without_smooth_noise")
 

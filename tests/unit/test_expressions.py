@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from miscal import MiscalError
+from miscal.cells.condition import number_text
+from miscal.cells.parse import parse, rows_where
+from miscal.cells.subpopulations import _between
 from miscal.data.columns import Columns
-from miscal.pooling.condition import number_text
-from miscal.pooling.parsing import parse, rows_where
-from miscal.pooling.subpopulations import _between
 
 COLUMNS = Columns(
     {

@@ -10,11 +10,11 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 import miscal
-from miscal.inference.adjust import _spread2, shrink
-from miscal.inference.sums import Sums
+from miscal.data.target import pair
 from miscal.metrics.field import shifted
 from miscal.metrics.losses import in_the_large
-from miscal.pairs import pair
+from miscal.stats.cell_sums import CellSums
+from miscal.stats.multiplicity import _spread2, shrink
 
 
 def predictions(rng, rows=6000, shift=None, levels=8, **columns):
@@ -65,7 +65,7 @@ def test_shrinkage_is_the_posterior_of_the_tree(rng):
     result = miscal.by_field(data, "child", parent="top")
     tally = result.extra["tally"]
     np.testing.assert_allclose(tally.gap, result.table["gap"])
-    (gap, low, high), spreads = shrink(Sums.of(tally), tally.residual2, [parent])
+    (gap, low, high), spreads = shrink(CellSums.of(tally), tally.residual2, [parent])
     information = tally.variance
     value = tally.events_off / information
     noise = tally.residual2.sum() / tally.variance.sum() / information

@@ -12,7 +12,7 @@ import pytest
 
 import miscal
 from miscal.auditing.column_choice import suggested
-from miscal.pairs import pair
+from miscal.data.target import pair
 from tests.commands import run
 
 ROWS = 2000

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.audit import Audit, audit
-from miscal.page.html import to_html
+from miscal.report.html.page import to_html
 
 
 def audited(n: int = 9_000, seed: int = 0, shift: float = 0.0, cheap: float = 0.0) -> Audit:

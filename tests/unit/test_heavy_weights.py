@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import miscal
-from miscal.inference.aggregates import walk_spans
-from miscal.inference.omnibus import Quadratic, drawn_tests, omnibus
-from miscal.inference.sums import Judging, Sums
+from miscal.stats.cell_sums import CellSums, CellTestSettings
+from miscal.stats.combined_test import Quadratic, drawn_tests, omnibus
+from miscal.stats.metric_null import walk_spans
 
 
 def drawn(seed: int, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -24,9 +24,9 @@ def test_sums_of_heavy_weights() -> None:
         passed = np.cumsum(w * w * p * (1 - p))
         cell = np.unique(np.minimum(200 * passed / passed[-1], 199).astype(int), return_inverse=True)[1]
         columns = (np.ones(p.size), w, w * w, w * p, w * y, w * w * p * (1 - p), (w * (y - p)) ** 2)
-        sums = Sums(*(np.bincount(cell, values) for values in columns))
+        sums = CellSums(*(np.bincount(cell, values) for values in columns))
         tests = {"total": Quadratic.of(sums, np.ones((1, sums.rows.size))), "walk": walk_spans}
-        found.append(omnibus([*tests], drawn_tests(sums, tests, Judging(weighted=True), 199)).p_value)
+        found.append(omnibus([*tests], drawn_tests(sums, tests, CellTestSettings(weighted=True), 199)).p_value)
     assert np.sum(np.array(found) <= 0.05) <= 28  # 12% before, 36 of 300; P(more than 28) at 7% is 5%
 
 

@@ -16,9 +16,9 @@ import pytest
 from pyarrow import csv
 
 import miscal
+from miscal.aggregate.sample import levels_that_fit
 from miscal.data.errors import MiscalError
 from miscal.data.outputs import load_arrays
-from miscal.engines.gathering import levels_that_fit
 
 ROWS = 300
 
@@ -118,8 +118,8 @@ def test_texts_of_20_kilobytes_stay_below_the_ceiling(suffix: str, tmp_path: Pat
 def test_levels_beyond_the_ceiling_are_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     p = miscal.Predictions([0, 1], [0.2, 0.7], columns={"g": ["a", "b"]})
     assert levels_that_fit("600MB", p) < 40_000 < 100_000 < levels_that_fit("1GB", p)
-    monkeypatch.setattr("miscal.engines.gathering.MANY_LEVELS", 20)
-    monkeypatch.setattr("miscal.engines.gathering.LEVELS", 10**9)
+    monkeypatch.setattr("miscal.aggregate.sample.MANY_LEVELS", 20)
+    monkeypatch.setattr("miscal.aggregate.sample.LEVELS", 10**9)
     frame(g=np.resize([f"level {i}" for i in range(40)], ROWS), few=np.resize(["a", "b"], ROWS)).to_parquet(
         tmp_path / "t.parquet"
     )

@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from miscal.engines.memory import Walk
-from miscal.inference.adjust import adjusted_z, agreeing, cell_gap_intervals, holm, minimum_detectable_gap
-from miscal.inference.aggregates import (
+from miscal.aggregate.in_memory import Walk
+from miscal.data.target import TargetData
+from miscal.stats.binomial import cell_p_values
+from miscal.stats.cell_sums import CellSums, CellTestSettings, rows_of_cells
+from miscal.stats.metric_null import (
     RANGE_MEAN,
     PooledError,
     aggregate_null,
@@ -23,11 +25,9 @@ from miscal.inference.aggregates import (
     seminorm_interval,
     summary_of_draws,
 )
-from miscal.inference.cells import cell_p_values
-from miscal.inference.nulls import beyond_score, fold_of_rows
-from miscal.inference.residual import outcome_weights
-from miscal.inference.sums import Judging, Sums, rows_of_cells
-from miscal.pairs import Pair
+from miscal.stats.multiplicity import adjusted_z, agreeing, cell_gap_intervals, holm, minimum_detectable_gap
+from miscal.stats.null_draws import beyond_score, fold_of_rows
+from miscal.stats.sign_flip import outcome_weights
 from tests.cells import sums_of_rows
 
 
@@ -44,7 +44,7 @@ def walk_of(value, *, weight, variance, distinct):
 
 def unweighted(size, mean, variance, events):
     size, mean, variance, events = (np.atleast_1d(np.asarray(a, dtype=float)) for a in (size, mean, variance, events))
-    return Sums(size, size, size, mean, events, variance, variance)
+    return CellSums(size, size, size, mean, events, variance, variance)
 
 
 # ------------------------------------------------------------------------------------------------- adjustment
@@ -78,9 +78,9 @@ def test_false_alarms_of_the_expected_error(weighted, null):
         codes = np.minimum((p * 30).astype(np.int64), cells - 1)
         weight = generator.gamma(3, 1, size) if weighted else None
         y = (generator.random(size) < p).astype(float)
-        rows = rows_of_cells(codes, cells, Pair(p, y, weight=weight))
+        rows = rows_of_cells(codes, cells, TargetData(p, y, weight=weight))
         given_rows = rows if null == "residual" else None
-        sums, how = sums_of_rows(rows), Judging(weighted=weighted, null=null, rows=given_rows)
+        sums, how = sums_of_rows(rows), CellTestSettings(weighted=weighted, null=null, rows=given_rows)
         found = aggregate_null(sums, PooledError(2.0, sums.weight), how, draws=99)
         alarms += found.p_value <= 0.05
     assert alarms <= binom.isf(1e-6, sets, 0.05)
@@ -88,13 +88,13 @@ def test_false_alarms_of_the_expected_error(weighted, null):
 
 
 def test_blocks_of_draws_change_nothing(monkeypatch):
-    import miscal.inference.aggregates as module
+    import miscal.stats.metric_null as module
 
     sums = unweighted(np.full(40, 50.0), np.full(40, 3.0), np.full(40, 2.7), np.arange(40) % 7)
-    whole = aggregate_null(sums, PooledError(1.0, sums.weight), Judging())
+    whole = aggregate_null(sums, PooledError(1.0, sums.weight), CellTestSettings())
     monkeypatch.setattr(module, "BLOCK_VALUES", 90)
-    assert aggregate_null(sums, PooledError(1.0, sums.weight), Judging()) == whole
-    assert aggregate_null(sums, PooledError(1.0, sums.weight), Judging(random_state=1)) != whole
+    assert aggregate_null(sums, PooledError(1.0, sums.weight), CellTestSettings()) == whole
+    assert aggregate_null(sums, PooledError(1.0, sums.weight), CellTestSettings(random_state=1)) != whole
 
 
 def test_words_at_the_end_of_the_scale():
@@ -105,7 +105,7 @@ def test_words_at_the_end_of_the_scale():
 
 def test_perfect_certain_predictions_have_value_and_floor_zero():
     sums = unweighted([10, 10, 0], [0, 10, 0], [0, 0, 0], [0, 10, 0])
-    found = aggregate_null(sums, PooledError(1.0, sums.weight), Judging(), draws=99)
+    found = aggregate_null(sums, PooledError(1.0, sums.weight), CellTestSettings(), draws=99)
     assert (found.value, found.noise_floor, found.p_value) == (0.0, 0.0, 1.0)
 
 
@@ -116,10 +116,10 @@ def test_interval_of_a_seminorm_covers():
         p = generator.uniform(0.05, 0.6, 800)
         truth = np.clip(p + np.where(p < 0.3, 0.05, -0.04), 0, 1)
         codes = (p * 10).astype(np.int64)
-        rows = rows_of_cells(codes, 6, Pair(p, (generator.random(800) < truth).astype(float)))
+        rows = rows_of_cells(codes, 6, TargetData(p, (generator.random(800) < truth).astype(float)))
         real = np.abs(np.bincount(codes, p - truth, 6)).sum() / 800
         sums = sums_of_rows(rows)
-        low, high = aggregate_null(sums, PooledError(1.0, sums.weight), Judging(), draws=199).interval
+        low, high = aggregate_null(sums, PooledError(1.0, sums.weight), CellTestSettings(), draws=199).interval
         covered += low <= real <= high
     assert covered >= binom.ppf(1e-6, sets, 0.95)
 
@@ -132,24 +132,26 @@ def test_an_interval_that_leaves_out_0_is_an_error_beyond_its_noise():
     for _ in range(200):
         events = generator.binomial(rows, rate, cells)
         sums = unweighted(np.full(cells, rows), expected, expected * (1.0 - rate), events)
-        found = aggregate_null(sums, PooledError(1.0, sums.weight), Judging(), draws=199)
+        found = aggregate_null(sums, PooledError(1.0, sums.weight), CellTestSettings(), draws=199)
         assert found.interval[0] == 0.0 or found.value > found.quantile
 
 
 # ------------------------------------------------------------------------------------------------------ walks
 def test_brownian_range_is_used_where_it_may_be():
     sd = math.sqrt(100.0) / 1000
-    found = kuiper_p_value(walk_of(0.03, weight=1000, variance=100, distinct=200), Judging(), events=25)
+    found = kuiper_p_value(walk_of(0.03, weight=1000, variance=100, distinct=200), CellTestSettings(), events=25)
     assert found.method == "Brownian range"
     assert found.p_value == brownian_range_p(0.03 / sd)
     assert found.noise_floor == pytest.approx(RANGE_MEAN * sd)
     assert found.quantile == pytest.approx(brownian_range_isf(0.05) * sd)
-    few = kuiper_p_value(walk_of(0.03, weight=1000, variance=100, distinct=500), Judging(), events=24)
+    few = kuiper_p_value(walk_of(0.03, weight=1000, variance=100, distinct=500), CellTestSettings(), events=24)
     assert math.isnan(few.p_value)
     assert few.method == "too small to judge"
-    tied = kuiper_p_value(walk_of(0.03, weight=1000, variance=100, distinct=20), Judging(), events=200)
+    tied = kuiper_p_value(walk_of(0.03, weight=1000, variance=100, distinct=20), CellTestSettings(), events=200)
     assert tied.method == "Brownian range, conservative with ties"
-    assert kuiper_p_value(walk_of(0.0, weight=5, variance=0, distinct=500), Judging(), events=99).p_value == 1.0
+    assert (
+        kuiper_p_value(walk_of(0.0, weight=5, variance=0, distinct=500), CellTestSettings(), events=99).p_value == 1.0
+    )
 
 
 @pytest.mark.parametrize("kind", ["rows", "ties", "weights", "flips", "clusters"])
@@ -167,12 +169,12 @@ def test_false_alarms_of_the_kuiper_walk(kind):
         if kind == "weights":
             weight = generator.gamma(2, 1, size)
         codes = np.unique(p, return_inverse=True)[1]
-        rows = rows_of_cells(codes, codes.max() + 1, Pair(p, y, weight=weight, cluster=cluster))
+        rows = rows_of_cells(codes, codes.max() + 1, TargetData(p, y, weight=weight, cluster=cluster))
         ties = sums_of_rows(rows) if kind == "ties" else None
         null = "residual" if kind in {"flips", "clusters"} else "bernoulli"
         given_rows = None if kind == "ties" else rows
         walk = walk_of(span(rows), weight=1.0, variance=1.0, distinct=rows.cells)
-        found = kuiper_p_value(walk, Judging(null=null, rows=given_rows), events=p.sum(), ties=ties, draws=99)
+        found = kuiper_p_value(walk, CellTestSettings(null=null, rows=given_rows), events=p.sum(), ties=ties, draws=99)
         alarms += found.p_value <= 0.05
     assert alarms <= binom.isf(1e-6, sets, 0.05)
     assert alarms >= binom.ppf(1e-6, sets, 0.035)
@@ -202,7 +204,7 @@ def test_early_stopping_saves_draws_and_keeps_small_p_values():
 def test_equal_probabilities_give_clopper_and_pearson(events):
     from scipy.stats import binomtest
 
-    low, high = cell_gap_intervals(unweighted(100, 30, 21, events), Judging(), tests=1)
+    low, high = cell_gap_intervals(unweighted(100, 30, 21, events), CellTestSettings(), tests=1)
     exact = binomtest(events, 100).proportion_ci(0.95, "exact")
     assert low[0] == pytest.approx(0.3 - exact.high, abs=1e-8)
     assert high[0] == pytest.approx(0.3 - exact.low, abs=1e-8)
@@ -214,8 +216,8 @@ def test_an_interval_holds_zero_exactly_when_its_test_does_not_reject(size, rate
     events = data.draw(st.integers(0, size))
     mean = size * rate
     sums = unweighted(size, mean, ratio * mean * (1 - rate), events)
-    p = cell_p_values(sums, Judging()).p_value[0]
-    low, high = (bound[0] for bound in cell_gap_intervals(sums, Judging(), tests=1))
+    p = cell_p_values(sums, CellTestSettings()).p_value[0]
+    low, high = (bound[0] for bound in cell_gap_intervals(sums, CellTestSettings(), tests=1))
     gap = (mean - events) / size
     assert low <= gap <= high
     if abs(p - 0.05) > 0.01:  # around the level, Wilson's formula and the skewness term may differ
@@ -231,9 +233,11 @@ def test_simultaneous_intervals_cover_all_cells(weighted):
         truth = np.clip(1.4 * p, 0, 1)
         weight = generator.lognormal(0, 0.5, p.size) if weighted else None
         codes = np.repeat(np.arange(cells), size)
-        rows = rows_of_cells(codes, cells, Pair(p, (generator.random(p.size) < truth).astype(float), weight=weight))
+        rows = rows_of_cells(
+            codes, cells, TargetData(p, (generator.random(p.size) < truth).astype(float), weight=weight)
+        )
         sums = sums_of_rows(rows)
-        low, high = cell_gap_intervals(sums, Judging(weighted=weighted), cells)
+        low, high = cell_gap_intervals(sums, CellTestSettings(weighted=weighted), cells)
         real = np.bincount(codes, (p - truth) * (1 if weight is None else weight), cells) / sums.weight
         missed += ((real < low) | (real > high)).any()
     assert missed <= binom.isf(1e-6, sets, 0.05)
@@ -246,10 +250,10 @@ def test_an_interval_with_clusters_is_its_test_read_the_other_way(clusters):
     for _ in range(300):
         p = np.clip(rng.beta(2, 5, 400), 0.05, 0.95)
         y = (rng.random(400) < p + rng.uniform(-0.2, 0.2)).astype(float)
-        rows = rows_of_cells(np.zeros(400, dtype=np.int64), 1, Pair(p, y, cluster=np.arange(400) % clusters))
+        rows = rows_of_cells(np.zeros(400, dtype=np.int64), 1, TargetData(p, y, cluster=np.arange(400) % clusters))
         sums = sums_of_rows(rows)
-        test = cell_p_values(sums, Judging(null="residual", rows=rows)).p_value[0]
-        low, high = cell_gap_intervals(sums, Judging(null="residual", rows=rows, model_variance=True), tests=1)
+        test = cell_p_values(sums, CellTestSettings(null="residual", rows=rows)).p_value[0]
+        low, high = cell_gap_intervals(sums, CellTestSettings(null="residual", rows=rows, model_variance=True), tests=1)
         assert (low[0] > 0 or high[0] < 0) == (test < 0.05)
         seen.add(bool(test < 0.05))
     assert seen == {True, False}
@@ -257,8 +261,8 @@ def test_an_interval_with_clusters_is_its_test_read_the_other_way(clusters):
 
 def test_two_clusters_exclude_nothing():
     p, y = np.full(4, 0.5), np.array([1.0, 1.0, 0.0, 1.0])
-    rows = rows_of_cells(np.zeros(4, dtype=np.int64), 1, Pair(p, y, cluster=np.array([0, 0, 1, 1])))
-    low, high = cell_gap_intervals(sums_of_rows(rows), Judging(null="residual", rows=rows), tests=1)
+    rows = rows_of_cells(np.zeros(4, dtype=np.int64), 1, TargetData(p, y, cluster=np.array([0, 0, 1, 1])))
+    low, high = cell_gap_intervals(sums_of_rows(rows), CellTestSettings(null="residual", rows=rows), tests=1)
     assert (low[0], high[0]) == (-0.5, 0.5)
 
 
@@ -276,7 +280,7 @@ def test_intervals_exclude_0_exactly_where_the_adjusted_test_rejects():
 def weights_depend_on_outcome(weight, outcome, score=None):
     outcome = np.asarray(outcome).astype(np.uint8)
     score = np.full(outcome.size, 0.5) if score is None else score
-    return outcome_weights(Pair(score, outcome, None if weight is None else np.asarray(weight, float)), None)
+    return outcome_weights(TargetData(score, outcome, None if weight is None else np.asarray(weight, float)), None)
 
 
 def test_weights_that_tell_the_outcome_are_detected():
@@ -319,13 +323,13 @@ def test_beyond_score_removes_a_global_error_and_keeps_a_local_one():
     group = generator.random(size) < 0.1
     truth = np.clip(p**1.5 + 0.1 * group, 0, 1)
     y = (generator.random(size) < truth).astype(float)
-    left = beyond_score(Pair(p, y))
+    left = beyond_score(TargetData(p, y))
     elsewhere = ~group & (p < 0.5)
     assert abs((left - y)[group].mean()) > 0.07
     assert abs((p - y)[elsewhere].mean()) > 0.05
     assert abs((left - y)[elsewhere].mean()) < 0.02
-    assert np.array_equal(left, beyond_score(Pair(p, y)))
-    assert not np.array_equal(left, beyond_score(Pair(p, y), random_state=1))
+    assert np.array_equal(left, beyond_score(TargetData(p, y)))
+    assert not np.array_equal(left, beyond_score(TargetData(p, y), random_state=1))
 
 
 def test_folds_are_even_and_never_split_a_cluster():
@@ -337,8 +341,8 @@ def test_folds_are_even_and_never_split_a_cluster():
 
 
 def test_beyond_score_takes_edge_cases():
-    assert beyond_score(Pair(np.array([0.3]), np.array([1.0]))).tolist() == [0.3]  # nothing to learn from
-    weightless = Pair(np.full(6, 0.3), np.tile([1.0, 0.0], 3), np.zeros(6))
+    assert beyond_score(TargetData(np.array([0.3]), np.array([1.0]))).tolist() == [0.3]  # nothing to learn from
+    weightless = TargetData(np.full(6, 0.3), np.tile([1.0, 0.0], 3), np.zeros(6))
     assert np.isfinite(beyond_score(weightless)).all()
 
 

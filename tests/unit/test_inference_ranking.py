@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from miscal.auditing.search.groups import Rows, sums_of
-from miscal.auditing.search.places import Own, Place
-from miscal.auditing.search.telling import luck
-from miscal.inference.adjust import adjusted_z, shrunken_gap
-from miscal.inference.aggregates import PooledError, aggregate_null
-from miscal.inference.cells import cell_p_values
-from miscal.inference.nulls import cell_draws
-from miscal.inference.residual import Noise
-from miscal.inference.sums import Judging, rows_of_cells
-from miscal.pairs import Pair
+from miscal.auditing.search.build_findings import luck
+from miscal.auditing.search.candidates import Candidate, RowMaskSegment
+from miscal.auditing.search.cell_grids import SearchContext, sums_of
+from miscal.data.target import TargetData
+from miscal.stats.binomial import cell_p_values
+from miscal.stats.cell_sums import CellTestSettings, rows_of_cells
+from miscal.stats.metric_null import PooledError, aggregate_null
+from miscal.stats.multiplicity import adjusted_z, shrunken_gap
+from miscal.stats.null_draws import cell_draws
+from miscal.stats.sign_flip import NullModel
 from tests.cells import sums_of_rows
 
 
@@ -44,12 +44,14 @@ def test_shrinking_removes_much_of_the_winners_curse(tests, true):
     assert abs(left) <= max(0.6 * raw, 0.2)
 
 
-def place_of(p: np.ndarray, y: np.ndarray, cluster: np.ndarray | None = None) -> tuple[Rows, Place]:
-    pair = Pair(p, y.astype(float), cluster=cluster)
+def place_of(p: np.ndarray, y: np.ndarray, cluster: np.ndarray | None = None) -> tuple[SearchContext, Candidate]:
+    pair = TargetData(p, y.astype(float), cluster=cluster)
     every = np.arange(p.size)
     sums = sums_of(pair, every)
     null = "bernoulli" if cluster is None else "residual"
-    return Rows(pair, pair, Noise(null, "", False)), Place(Own("field", every >= 0, ""), (), 0.0, "columns", sums, sums)
+    return SearchContext(pair, pair, NullModel(null, "", False)), Candidate(
+        RowMaskSegment("field", every >= 0, ""), (), 0.0, "columns", sums, sums
+    )
 
 
 @pytest.mark.parametrize(("expected", "times", "tests"), [(1.0, 6.5, 100), (3.0, 4.5, 10_000), (60.0, 1.45, 100)])
@@ -88,30 +90,32 @@ def partly():
     p = generator.beta(2, 4, 900)
     codes = np.where(np.arange(900) < 100, 0, 1)
     y = (generator.random(900) < p).astype(float)
-    full = rows_of_cells(codes, 2, Pair(p, y))
-    part = rows_of_cells(np.where(codes == 0, 0, -1), 2, Pair(p, y))
+    full = rows_of_cells(codes, 2, TargetData(p, y))
+    part = rows_of_cells(np.where(codes == 0, 0, -1), 2, TargetData(p, y))
     return sums_of_rows(full), full, part
 
 
 def test_cells_whose_rows_were_left_out_are_judged_by_their_sums():
     sums, _, part = partly()
-    mixed = cell_p_values(sums, Judging(rows=part)).p_value
-    bare = cell_p_values(sums, Judging()).p_value
+    mixed = cell_p_values(sums, CellTestSettings(rows=part)).p_value
+    bare = cell_p_values(sums, CellTestSettings()).p_value
     assert mixed[1] == bare[1]
     assert not np.isnan(mixed).any()
 
 
 def test_draws_use_rows_only_when_all_are_there_and_affordable():
     sums, full, part = partly()
-    drawn = Judging(weighted=True, rows=full)
-    sampled, summed = cell_draws(sums, drawn).block(0, 9), cell_draws(sums, Judging(weighted=True)).block(0, 9)
+    drawn = CellTestSettings(weighted=True, rows=full)
+    sampled, summed = cell_draws(sums, drawn).block(0, 9), cell_draws(sums, CellTestSettings(weighted=True)).block(0, 9)
     assert not np.array_equal(sampled, summed)
-    assert np.array_equal(cell_draws(sums, Judging(weighted=True, rows=part)).block(0, 9), summed)
+    assert np.array_equal(cell_draws(sums, CellTestSettings(weighted=True, rows=part)).block(0, 9), summed)
     assert np.array_equal(cell_draws(sums, drawn, draws=10**6).block(0, 9), summed)
-    assert np.array_equal(cell_draws(sums, Judging(rows=full)).block(0, 9), cell_draws(sums, Judging()).block(0, 9))
-    flipped = Judging(null="residual", rows=full)
+    assert np.array_equal(
+        cell_draws(sums, CellTestSettings(rows=full)).block(0, 9), cell_draws(sums, CellTestSettings()).block(0, 9)
+    )
+    flipped = CellTestSettings(null="residual", rows=full)
     assert cell_draws(sums, flipped).words == "sign flips"
-    assert cell_draws(sums, Judging(null="residual", rows=part)).words == "residuals"
+    assert cell_draws(sums, CellTestSettings(null="residual", rows=part)).words == "residuals"
     assert cell_draws(sums, flipped, draws=10**6).words == "residuals"
-    found = aggregate_null(sums, PooledError(1.0, sums.weight), Judging(null="residual", rows=part), draws=99)
+    found = aggregate_null(sums, PooledError(1.0, sums.weight), CellTestSettings(null="residual", rows=part), draws=99)
     assert found.method == "residuals"

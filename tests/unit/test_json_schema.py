@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import miscal
-from miscal.page.json import plain
 from miscal.recalibrate import BetaCalibration
+from miscal.report.codec import plain
 
-SCHEMA: dict[str, Any] = json.loads(files("miscal.page").joinpath("audit.schema.json").read_text())
+SCHEMA: dict[str, Any] = json.loads(files("miscal.report").joinpath("audit.schema.json").read_text())
 TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
 KNOWN = {"$schema", "$defs", "title", "description", "type", "properties", "required", "additionalProperties", "items",
          "enum", "const", "$ref", "minimum", "maximum", "minItems", "maxItems"}  # fmt: skip

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from miscal.data.errors import MiscalError
-from miscal.inference import local_regression
-from miscal.inference.local_regression import NODES, line_of
 from miscal.metrics.curves import smooth, variable_calibration_curve
+from miscal.stats import local_regression
+from miscal.stats.local_regression import NODES, line_of
 
 EPS = np.finfo(float).eps
 seeds = st.integers(0, 2**32 - 1)

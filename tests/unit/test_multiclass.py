@@ -10,7 +10,7 @@ import pytest
 import miscal
 from miscal import metrics
 from miscal.datasets import calibrated_classes
-from miscal.inference.adjust import step_down
+from miscal.stats.multiplicity import step_down
 
 pytestmark = pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
 

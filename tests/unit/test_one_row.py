@@ -11,8 +11,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from miscal import recalibrate
 from miscal.data.errors import MiscalError
+from miscal.export.formula import formula_of
 from miscal.recalibrate import Recalibrator
-from miscal.recalibrate.export.formula import formula_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from miscal.data.predictions import Predictions
-from miscal.inference.residual import choose_null
+from miscal.data.target import TargetData, pair
 from miscal.metrics.pooled import pooled, walk_summary
 from miscal.metrics.score import by_score
 from miscal.metrics.score_errors import score_bins
 from miscal.metrics.variable import by_variable
-from miscal.pairs import Pair, pair
+from miscal.stats.sign_flip import choose_null
 
 
 def clustered_rows(clusters=4000, size=5, seed=1):
@@ -88,7 +88,7 @@ def test_real_responses_are_judged_by_their_residuals():
     rng = np.random.default_rng(4)
     score = rng.uniform(0.0, 0.02, 600)
     share = np.clip(score + rng.normal(0, 0.001, 600), 0, 1)
-    given = Pair(score, share)
+    given = TargetData(score, share)
     found = pooled(given, score_bins(given, 5, "quantile"))
     assert set(found.columns["method"]) == {"residuals"}  # few events are no reason: these are not events
     assert np.isfinite(found.columns["p_value"]).all()

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from miscal.data.columns import Column, column, factorise
 from miscal.data.errors import MiscalError, MiscalWarning
 from miscal.data.predictions import Predictions
-from miscal.metrics.arrays import Given
+from miscal.metrics.inputs import MetricInput
 
 Y = [0, 1, 1, 0]
 P = [0.25, 0.5, 0.75, 1.0]
@@ -156,13 +156,13 @@ def test_a_single_class_is_accepted_with_a_warning():
     with pytest.warns(MiscalWarning, match="single class"):
         assert Predictions(["no", "no"], [0.1, 0.2], positive="yes").classes == ("no", "yes")
     with pytest.warns(MiscalWarning, match="single class"):
-        Given(np.ones(10_000, dtype=np.int64), np.full(10_000, 0.5))
+        MetricInput(np.ones(10_000, dtype=np.int64), np.full(10_000, 0.5))
 
 
 def test_a_rare_class_far_down_is_seen():
     y = np.zeros(400_000, dtype=np.int64)
     y[-1] = 1
-    Given(y, np.full(y.size, 0.5))  # a warning would be an error here
+    MetricInput(y, np.full(y.size, 0.5))  # a warning would be an error here
 
 
 # --------------------------------------------------------------------------------------- weights, counts, clusters
@@ -218,26 +218,26 @@ def test_compiled_scans_find_the_row(row):
         bad = p.copy()
         bad[row] = value
         with pytest.raises(MiscalError, match=rf"'y_prob'.*row {row} "):
-            Given(y, bad)
+            MetricInput(y, bad)
     for value in (-1.0, np.nan, np.inf):
         bad = w.copy()
         bad[row] = value
         with pytest.raises(MiscalError, match=rf"'sample_weight'.*row {row} "):
-            Given(y, p, bad)
+            MetricInput(y, p, bad)
     for value in (-1, 2):
         bad = y.copy()
         bad[row] = value
         with pytest.raises(MiscalError, match=rf"'y_true'.*row {row} "):
-            Given(bad, p)
+            MetricInput(bad, p)
     w[row] = 0.0
-    assert Given(y, p, w).predictions.ignored == 1
+    assert MetricInput(y, p, w).predictions.ignored == 1
 
 
 def test_the_number_of_bad_rows_is_said():
     p = np.full(300_000, 0.5)
     p[100::1000] = 1.5
     with pytest.raises(MiscalError, match=r"row 100 has 1\.5 \(300 such rows, counted from 0\)"):
-        Given(np.tile([0, 1], 150_000), p)
+        MetricInput(np.tile([0, 1], 150_000), p)
 
 
 # ------------------------------------------------------------------------------------------------ take, frame, repr

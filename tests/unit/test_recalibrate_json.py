@@ -22,7 +22,7 @@ from miscal.recalibrate import (
     VariableTree,
 )
 from miscal.recalibrate.base import normalised, pairs
-from miscal.recalibrate.declared import LATER
+from miscal.recalibrate.parameters import LATER
 from tests.laws.recalibrators import every, keeping, skip_without_its_library
 
 SMALL = {  # in place of examples whose documents are long

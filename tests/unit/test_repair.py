@@ -17,10 +17,10 @@ from miscal.auditing.repair import _verdict, repair, repair_table
 from miscal.data.errors import MiscalError
 from miscal.data.outputs import write_together
 from miscal.data.predictions import Predictions
-from miscal.page.gap_figures import gap_pairs
-from miscal.page.html import to_html
-from miscal.page.records import read_document
 from miscal.recalibrate import GroupWise, Identity, PlattScaling, Recalibrator, TemperatureScaling
+from miscal.report.html.gap_figures import gap_pairs
+from miscal.report.html.page import to_html
+from miscal.report.model import read_document
 from tests.commands import run
 
 FEW = {"platt": PlattScaling(), "groups": GroupWise(PlattScaling(), columns=["state"])}

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from miscal.page import words
-from miscal.page.marks import Chart, Scale, nice
-from miscal.page.markup import Safe, clean, ellipsis, escape, name, tag
+from miscal.report import wording
+from miscal.report.html.marks import Chart, Scale, nice
+from miscal.report.html.markup import Safe, clean, ellipsis, escape, name, tag
 
 
 class Reader(HTMLParser):
@@ -69,21 +69,21 @@ def test_ellipsis_keeps_its_limit(text: str, limit: int) -> None:
 @pytest.mark.parametrize(
     ("write", "value", "shown"),
     [
-        (words.percent, 0.2412, "24.1%"),
-        (words.percent, 0.000123, "0.012%"),
-        (words.percent, -0.031, "−3.10%"),
-        (words.percent, float("nan"), "—"),
-        (words.points, 0.0, "0 points"),
-        (words.points, -0.12, "−12 points"),
-        (words.number, 1234567, "1,234,567"),
-        (words.number, -1e-7, "−1e-07"),
-        (words.number, "text", "—"),
-        (words.count, None, "—"),
-        (words.events_off, 65.2, "65 more predicted than happened"),
-        (words.events_off, -3.21, "3.2 more happened than predicted"),
-        (words.p_value, 0.001, "p ≤ 0.001"),
-        (words.p_value, 0.0994, "p = 0.099"),
-        (words.p_cell, 0.25, "0.25"),
+        (wording.percent, 0.2412, "24.1%"),
+        (wording.percent, 0.000123, "0.012%"),
+        (wording.percent, -0.031, "−3.10%"),
+        (wording.percent, float("nan"), "—"),
+        (wording.points, 0.0, "0 points"),
+        (wording.points, -0.12, "−12 points"),
+        (wording.number, 1234567, "1,234,567"),
+        (wording.number, -1e-7, "−1e-07"),
+        (wording.number, "text", "—"),
+        (wording.count, None, "—"),
+        (wording.events_off, 65.2, "65 more predicted than happened"),
+        (wording.events_off, -3.21, "3.2 more happened than predicted"),
+        (wording.p_value, 0.001, "p ≤ 0.001"),
+        (wording.p_value, 0.0994, "p = 0.099"),
+        (wording.p_cell, 0.25, "0.25"),
     ],
 )
 def test_numbers_in_words(write: object, value: object, shown: str) -> None:

@@ -19,13 +19,13 @@ import miscal
 from miscal.auditing.gates import Gates, judge
 from miscal.data import outputs
 from miscal.data.errors import MiscalError
-from miscal.page.html import digest, to_html, write_html
-from miscal.page.json import dumps, plain, read_json, write_json, write_text
-from miscal.page.markdown import to_markdown, to_model_card
-from miscal.page.markup import asset
-from miscal.page.records import Document, read_document
-from miscal.page.sections.columns import entries
-from miscal.page.sections.score import key_numbers, verdict
+from miscal.report.codec import dumps, plain, read_json, write_json, write_text
+from miscal.report.html.markup import asset
+from miscal.report.html.page import digest, to_html, write_html
+from miscal.report.html.sections.columns import entries
+from miscal.report.html.sections.score import key_numbers, verdict
+from miscal.report.markdown import to_markdown, to_model_card
+from miscal.report.model import AuditReport, read_document
 
 SAMPLE: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "data" / "audit_sample.json").read_text(encoding="utf-8")
@@ -55,7 +55,7 @@ HOSTILE = [
 ]
 
 
-def audited(**parts: Any) -> Document:
+def audited(**parts: Any) -> AuditReport:
     """An audit of which only some parts are known."""
     return read_document({"schema": "miscal.audit/1", **parts})
 

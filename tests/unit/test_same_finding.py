@@ -12,7 +12,7 @@ import pytest
 from miscal import audit
 from miscal.auditing.findings import Finding, known, same
 from miscal.auditing.gates import Gates, judge
-from miscal.page.json import dumps
+from miscal.report.codec import dumps
 
 Picked = tuple[float | None, float | None] | list[str] | None  # a range, levels, or missing values
 

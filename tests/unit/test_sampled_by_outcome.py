@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import miscal
-from miscal.inference.residual import choose_null
-from miscal.pairs import pair
+from miscal.data.target import pair
+from miscal.stats.sign_flip import choose_null
 from studies import sampled_by_outcome as study
 
 

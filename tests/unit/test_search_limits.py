@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import miscal
 from miscal.cli import main
-from miscal.page.records import LeftOut
+from miscal.report.model import NotTested
 
 pytestmark = pytest.mark.usefixtures("without_smooth_noise")
 ROWS = 240_000
@@ -185,5 +185,5 @@ def test_how_many_levels_were_not_crossed_is_one_range():
 
 
 def test_one_pair_is_a_pair():
-    left = LeftOut("pairs", 1, "neither is suspect", "--by", ["a and b"])
+    left = NotTested("pairs", 1, "neither is suspect", "--by", ["a and b"])
     assert left.words.startswith("1 pair, because")

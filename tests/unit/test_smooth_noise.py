@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import miscal
-from miscal.inference.aggregates import node_deviations, smooth_noise
+from miscal.data.target import TargetData, pair
 from miscal.metrics.score_errors import smooth_error
-from miscal.pairs import Pair, pair
+from miscal.stats.metric_null import node_deviations, smooth_noise
 from tests.trials import too_often
 
 TABLES, ROWS = 60, 800
@@ -37,7 +37,7 @@ def test_scores_that_are_too_extreme_are_called_wrong() -> None:
 
 def test_the_variance_of_the_nodes_is_that_of_the_rows() -> None:
     predicted = np.array([0.25, 0.25, 0.5, 0.75])
-    compared = Pair(predicted, np.array([0, 1, 1, 0], np.uint8))
+    compared = TargetData(predicted, np.array([0, 1, 1, 0], np.uint8))
     found = node_deviations(compared, 4, "bernoulli")
     expected = np.array([0.0, math.sqrt(2 * 0.1875), math.sqrt(0.25), math.sqrt(0.1875), 0.0]) / 4
     assert found == pytest.approx(expected)
@@ -51,5 +51,5 @@ def test_clusters_and_few_events_have_no_p_value_and_say_why() -> None:
     noise = miscal.by_score(clustered).extra["smooth_noise"]
     assert math.isnan(noise["p_value"])
     assert "clusters" in noise["method"]
-    rare = Pair(np.full(400, 0.01), (rng.random(400) < 0.01).astype(np.uint8))
+    rare = TargetData(np.full(400, 0.01), (rng.random(400) < 0.01).astype(np.uint8))
     assert "events" in smooth_noise(rare, 0.01, "bernoulli").method

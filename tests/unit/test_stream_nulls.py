@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import miscal
-from miscal.auditing.tallies import tally_of
-from miscal.engines.roles import Roles
-from miscal.inference.aggregates import max_statistic_p
+from miscal.aggregate.column_roles import ColumnRoles
+from miscal.auditing.summary_files import tally_of
+from miscal.stats.metric_null import max_statistic_p
 
 
 @pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
@@ -20,7 +20,7 @@ def test_scores_next_to_one_with_whole_weights_are_calibrated_in_a_tally(tmp_pat
         rng = np.random.default_rng(seed)
         p = rng.choice([1 - 1e-16, 0.5], 1500)
         table = {"y": (rng.random(1500) < p).astype(int), "p": p, "w": rng.integers(1, 5, 1500)}
-        tally_of(table, Roles(outcome="y", probability="p", weight="w")).save(tmp_path / "t.tally")
+        tally_of(table, ColumnRoles(outcome="y", probability="p", weight="w")).save(tmp_path / "t.tally")
         details = miscal.audit(tmp_path / "t.tally", effort="quick").score["details"]
         rows = miscal.audit(table, outcome="y", probability="p", weight="w", effort="quick").score["details"]
         found.append(details["kuiper"]["p_value"])

@@ -22,11 +22,11 @@ from click.testing import CliRunner
 from scipy.optimize import linprog
 
 import miscal
-from miscal.auditing.suppress import Blocks, Shown
+from miscal.auditing.disclosure import Blocks, Shown
+from miscal.cells.condition import Conjunction
+from miscal.cells.parse import parse
 from miscal.cli import main
 from miscal.data.columns import Columns
-from miscal.pooling.condition import Conjunction
-from miscal.pooling.parsing import parse
 
 BELOW = 20
 
@@ -115,7 +115,9 @@ def given_away(frame: pd.DataFrame, full: dict[str, Any], shown: dict[str, Any])
 def test_no_small_cell_follows_from_what_is_shown(seed: int, effort: str) -> None:
     frame = small_table(seed)
     found = miscal.audit(frame, outcome="y", probability="p", time="when", every="month", effort=effort)
-    full, shown = (json.loads(json.dumps(miscal.page.json.plain(a.document))) for a in (found, found.suppressed(BELOW)))
+    full, shown = (
+        json.loads(json.dumps(miscal.report.codec.plain(a.document))) for a in (found, found.suppressed(BELOW))
+    )
     assert given_away(frame, full, full), "the solver sees nothing"
     assert given_away(frame, full, shown) == []
     assert shown["findings"], "suppression hides everything"

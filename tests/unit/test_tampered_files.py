@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 import miscal
-from miscal.auditing.tallies import tally_of
-from miscal.carriers.summary import Summary
+from miscal.aggregate.column_roles import ColumnRoles
+from miscal.aggregate.summary import Summary
+from miscal.auditing.summary_files import tally_of
 from miscal.data.errors import MiscalError
-from miscal.engines.roles import Roles
-from miscal.page.html import to_html
-from miscal.page.markdown import to_markdown
+from miscal.report.html.page import to_html
+from miscal.report.markdown import to_markdown
 from tests.commands import run
 
 
@@ -37,7 +37,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     found = miscal.audit(table(), outcome="y", probability="p", effort="quick")
     found.save(folder / "a.miscal")
     found.to_json(folder / "a.json")
-    tally_of(table(), Roles(outcome="y", probability="p")).save(folder / "t.tally")
+    tally_of(table(), ColumnRoles(outcome="y", probability="p")).save(folder / "t.tally")
     return {name: folder / name for name in ("a.miscal", "a.json", "t.tally")}
 
 

@@ -12,34 +12,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from miscal.aggregate import streaming
+from miscal.aggregate.column_roles import ColumnRoles
+from miscal.aggregate.requests import SCORE, ConditionCells, CrossedCells, LevelCells, RangeCells, Request
+from miscal.aggregate.sample import GatheredRows
+from miscal.aggregate.streaming import largest_rows
+from miscal.aggregate.summary import ColumnSums, Summary, coarsened
+from miscal.aggregate.tally import Tally
 from miscal.auditing.column_choice import left_out, reason_aside
-from miscal.auditing.search.groups import Both, Group, Rows
-from miscal.auditing.search.looking import leave_out_shapes, shown_edges
-from miscal.auditing.search.parts import Part, small
-from miscal.auditing.search.places import Looked, Place
-from miscal.auditing.search.shapes import along_of_tally
-from miscal.carriers.summary import ColumnSums, Summary, coarsened
-from miscal.carriers.tally import Tally
+from miscal.auditing.search.candidates import Candidate, TargetSearch
+from miscal.auditing.search.cell_grids import CellGrid, RawAndRecalibrated, SearchContext
+from miscal.auditing.search.coded_columns import CodedColumn, small
+from miscal.auditing.search.collect import leave_out_shapes, shown_edges
+from miscal.auditing.search.score_profiles import along_of_tally
+from miscal.cells.partitions import BinPooling, Levels
+from miscal.cells.ranges import grid_quantiles, quantile_edges, shared_edges, united
+from miscal.data.arrays import Plain
 from miscal.data.columns import Column
-from miscal.data.vectors import Plain
-from miscal.engines import adding
-from miscal.engines.adding import largest_rows
-from miscal.engines.gathering import Gathered
-from miscal.engines.requests import SCORE, ConditionCells, CrossedCells, LevelCells, RangeCells, Request
-from miscal.engines.roles import Roles
-from miscal.inference.residual import sums_depend_on_outcome
-from miscal.inference.sums import EFFECTIVE_EVENTS, Floats, Sums
+from miscal.data.target import TargetData
 from miscal.metrics import from_sums
 from miscal.metrics.pooled import grid_edges
-from miscal.pairs import Pair
-from miscal.pooling.bins import grid_quantiles, quantile_edges, shared_edges, united
-from miscal.pooling.cells import BinPooling, Levels
 from miscal.results import Result
+from miscal.stats.cell_sums import EFFECTIVE_EVENTS, CellSums, Floats
+from miscal.stats.sign_flip import sums_depend_on_outcome
 
 MOST_CELLS = 1 << 17  # of one group and the score: what a pass keeps room for
 
 
-class Cuts(NamedTuple):
+class ColumnBinning(NamedTuple):
     """How one column is looked at: edges of the ranges shown, of those searched, and of a grid; none: its levels."""
 
     name: str
@@ -49,17 +49,17 @@ class Cuts(NamedTuple):
     grid: Floats | None
 
 
-def score_edges(compared: Pair) -> Floats:
+def score_edges(compared: TargetData) -> Floats:
     """The edges of the bins of the score that are shown: fifteen, of about equal weight."""
     return quantile_edges(compared.predicted, 15, compared.weight, compared.count, apart=True)
 
 
-def cuts_of(part: Part, compared: Pair, *, alone: bool = False) -> Cuts:
+def cuts_of(part: CodedColumn, compared: TargetData, *, alone: bool = False) -> ColumnBinning:
     """How a column of a sample was cut, with a grid that has all of its edges; one value `alone` stays a level."""
     column, fine = part.column, part.edges
     kind = "integer" if column.integer else column.kind
     if column.nominal or (alone and reason_aside(column) == "constant"):
-        return Cuts(column.name, kind, np.empty(0), np.empty(0), None)
+        return ColumnBinning(column.name, kind, np.empty(0), np.empty(0), None)
     known = column.values[~np.isnan(column.values)]
     bins = shown_edges(column, compared)
     if bins is None or fine is None:  # all of the sample's values are missing
@@ -69,13 +69,13 @@ def cuts_of(part: Part, compared: Pair, *, alone: bool = False) -> Cuts:
         asked.append(grid_quantiles(known))
         if column.kind != "date":
             asked.append(shared_edges(bins))
-    return Cuts(column.name, kind, bins, fine, united(bins, *asked))
+    return ColumnBinning(column.name, kind, bins, fine, united(bins, *asked))
 
 
-def cuts_like(name: str, summary: Summary) -> Cuts:
+def cuts_like(name: str, summary: Summary) -> ColumnBinning:
     """How a column was cut for another summary, so that both can be added."""
     each = (summary.variables | summary.fields)[name]
-    return Cuts(name, each.kind, each.bins, each.fine, getattr(each.tally.cells, "edges", None))
+    return ColumnBinning(name, each.kind, each.bins, each.fine, getattr(each.tally.cells, "edges", None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +88,8 @@ class AllRows:
     """
 
     source: Any
-    roles: Roles
-    gathered: Gathered
+    roles: ColumnRoles
+    gathered: GatheredRows
     target: str | int
     event: str
     max_levels: int
@@ -99,7 +99,7 @@ class AllRows:
     def add(
         self,
         score_edges: Floats,
-        cuts: Sequence[Cuts],
+        cuts: Sequence[ColumnBinning],
         further: Sequence[Request] = (),
         ranks: Floats | None = None,
     ) -> tuple[Summary, list[tuple[Any, Any]]]:
@@ -110,14 +110,14 @@ class AllRows:
         """
         scores: Any = self.gathered.scores
         known: Any = self.like or scores
-        recalibration = adding.Recalibration(known.cells.edges[1:-1], from_sums.recalibrated_scores(known))
+        recalibration = streaming.Recalibration(known.cells.edges[1:-1], from_sums.recalibrated_scores(known))
         looked_at = [
             LevelCells(one.name, self.max_levels) if one.grid is None else RangeCells(one.name, one.grid)
             for one in cuts
         ]
         fine = score_edges if ranks is None else ranks
         requests = [RangeCells(SCORE, fine), *looked_at, *further]
-        added = adding.add_up(self.source, self.roles, self.target, requests, recalibration)
+        added = streaming.add_up(self.source, self.roles, self.target, requests, recalibration)
         score: Any = added.tallies[0]
         if ranks is not None:
             scores, score = score, coarsened(score, score_edges)
@@ -149,7 +149,7 @@ class AllRows:
 
 
 def measured_on_all(
-    looked: Looked, every: AllRows, further: Sequence[Request], random_state: int
+    looked: TargetSearch, every: AllRows, further: Sequence[Request], random_state: int
 ) -> tuple[Summary, list[Tally | None]]:
     """Replace the sums of a search by those of all rows, and build its results from them.
 
@@ -178,7 +178,7 @@ def measured_on_all(
     look_at_sums(looked, summary, random_state)
     looked.pairs = [_crossed(group, *next(sums), rows) for group in looked.pairs]
     if conjunctions:
-        looked.searched = _searched(looked, *map(Sums.of, next(sums)))
+        looked.searched = _searched(looked, *map(CellSums.of, next(sums)))
     along = {group.names: next(sums) for group in groups}
     # A column may have too many levels among all rows, and be gone.
     for group in [*looked.columns, *looked.pairs]:
@@ -189,13 +189,13 @@ def measured_on_all(
     return summary, [tally for tally, _ in sums]
 
 
-def look_at_sums(looked: Looked, summary: Summary, random_state: int) -> None:
+def look_at_sums(looked: TargetSearch, summary: Summary, random_state: int) -> None:
     """Score and columns from sums of all rows, in the place of what a sample of them, if there is one, says."""
     rows, sums = looked.rows, summary.variables | summary.fields
     common: Any = {"target": str(summary.about["target"]), "random_state": random_state}
     grid = summary.grid
     looked.score = from_sums.score_from_sums(summary.score, grid, rows.noise, **common)
-    looked.scores = Sums.of(grid)
+    looked.scores = CellSums.of(grid)
     seen = [(group.column, group.result) for group in looked.columns]
     # A tally: values that are all missing stand in for the rows.
     for name, each in {} if seen else sums.items():
@@ -208,7 +208,7 @@ def look_at_sums(looked: Looked, summary: Summary, random_state: int) -> None:
         if column.name in sums:
             look = _field if column.nominal else _variable
             looked.columns.append(look(column, sums[column.name], rows, sampled, common))
-    whole = beyond = Sums.of(grid.coarsen(np.zeros(grid.counts.size), Levels(("",))))
+    whole = beyond = CellSums.of(grid.coarsen(np.zeros(grid.counts.size), Levels(("",))))
     if looked.columns:
         beyond = looked.columns[0].beyond.map(lambda values: values.sum(keepdims=True))
     looked.all = whole, beyond
@@ -220,7 +220,9 @@ def column_like(name: str, each: ColumnSums, values: Floats) -> Column:
     return Column(name, "date" if kind == "date" else "numeric", values, integer=kind == "integer")
 
 
-def _variable(column: Column, each: ColumnSums, rows: Rows, sampled: Result | None, common: Any) -> Group:
+def _variable(
+    column: Column, each: ColumnSums, rows: SearchContext, sampled: Result | None, common: Any
+) -> CellGrid:
     grid = each.tally
     bins, fine = coarsened(grid, each.bins), coarsened(grid, each.fine)
     cells: Any = fine.cells
@@ -232,22 +234,22 @@ def _variable(column: Column, each: ColumnSums, rows: Rows, sampled: Result | No
         extra["curve_rows"] = len(column)
     extra["fine"] = coarsened(grid, united(each.bins, shared))
     result = from_sums.variable_from_sums(column.name, bins, grid, rows.noise, extra=extra, **common)
-    part = Part(column, small(BinPooling(column.values, cells).codes(), cells.count), cells)
-    raw, beyond = Sums.of(fine), Sums.of(coarsened(each.beyond, each.fine))
-    return Group((part,), "variable", rows, raw, beyond, rows.p_values(raw), result=result)
+    part = CodedColumn(column, small(BinPooling(column.values, cells).codes(), cells.count), cells)
+    raw, beyond = CellSums.of(fine), CellSums.of(coarsened(each.beyond, each.fine))
+    return CellGrid((part,), "variable", rows, raw, beyond, rows.p_values(raw), result=result)
 
 
-def _field(column: Column, each: ColumnSums, rows: Rows, _: Result | None, common: Any) -> Group:
+def _field(column: Column, each: ColumnSums, rows: SearchContext, _: Result | None, common: Any) -> CellGrid:
     cells: Any = each.tally.cells
     place = {name: i for i, name in enumerate(cells.names)}
     table = np.array([*(place.get(str(level), 0) for level in column.levels), cells.count - 1], np.int32)
     result = from_sums.field_from_sums(column.name, each.tally, rows.noise, **common)
-    part = Part(column, table[column.values], cells)
-    sums = Sums.of(each.tally), Sums.of(each.beyond)
-    return Group((part,), "field", rows, *sums, result.table["p_value"], result=result)
+    part = CodedColumn(column, table[column.values], cells)
+    sums = CellSums.of(each.tally), CellSums.of(each.beyond)
+    return CellGrid((part,), "field", rows, *sums, result.table["p_value"], result=result)
 
 
-def _crossed(group: Group, raw: Any, beyond: Any, rows: Rows) -> Group:
+def _crossed(group: CellGrid, raw: Any, beyond: Any, rows: SearchContext) -> CellGrid:
     """The same pair of columns with the sums of all rows, which may lack values where the sample has none."""
     parts = []
     for part, cells in zip(group.parts, raw.cells.parts, strict=True):
@@ -256,11 +258,13 @@ def _crossed(group: Group, raw: Any, beyond: Any, rows: Rows) -> Group:
         if part.some:
             codes = np.where(part.codes == part.count, part.known + missing, codes)
         parts.append(replace(part, codes=codes, cells=cells))
-    sums = Sums.of(raw)
-    return Group(tuple(parts), group.kind, rows, sums, Sums.of(beyond), rows.p_values(sums))
+    sums = CellSums.of(raw)
+    return CellGrid(tuple(parts), group.kind, rows, sums, CellSums.of(beyond), rows.p_values(sums))
 
 
-def _searched(looked: Looked, raw: Sums, beyond: Sums) -> dict[str, tuple[int, list[Place]]]:
+def _searched(
+    looked: TargetSearch, raw: CellSums, beyond: CellSums
+) -> dict[str, tuple[int, list[Candidate]]]:
     """The places of searches, tested by their sums over all rows among all that were searched."""
     made = {}
     cells = enumerate(np.nan_to_num(looked.rows.p_values(raw), nan=1.0).tolist())
@@ -273,7 +277,7 @@ def _searched(looked: Looked, raw: Sums, beyond: Sums) -> dict[str, tuple[int, l
     return made
 
 
-def score_cells(group: Group, grid: Any, scale: float) -> CrossedCells:
+def score_cells(group: CellGrid, grid: Any, scale: float) -> CrossedCells:
     """What to add up for a group along the score.
 
     Of a field with very many levels those are added that have rows enough to be tested, the largest first. Ranges are
@@ -289,17 +293,17 @@ def score_cells(group: Group, grid: Any, scale: float) -> CrossedCells:
     return CrossedCells((*cells, RangeCells(SCORE, grid.edges)))
 
 
-def cells_of_part(part: Part) -> RangeCells | LevelCells:
+def cells_of_part(part: CodedColumn) -> RangeCells | LevelCells:
     """The cells of a column as a pass over all rows is asked for them."""
     if part.edges is None:
         return LevelCells(part.name, levels=part.cells.names)
     return RangeCells(part.name, part.edges)
 
 
-def see_sums(group: Group, both: Any) -> None:
+def see_sums(group: CellGrid, both: Any) -> None:
     """Give a group its sums along the score; a field, of whose levels those of the sample were added, in its order."""
     cells, *_, score = both[0].cells.parts
-    along = Both(*(along_of_tally(sums, group.rows) for sums in both))
+    along = RawAndRecalibrated(*(along_of_tally(sums, group.rows) for sums in both))
     group.along = along.map(lambda values: values.reshape(-1, score.count))
     if group.kind == "field":
         part = group.parts[0]

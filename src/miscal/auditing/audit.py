@@ -7,6 +7,10 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+from miscal.aggregate.column_roles import ColumnRoles
+from miscal.aggregate.in_memory import tally
+from miscal.aggregate.sample import GatheredRows, gather, half_of_memory, levels_that_fit, rows_that_fit
+from miscal.aggregate.source import give_back, opened
 from miscal.auditing import column_choice
 from miscal.auditing.all_rows import AllRows, measured_on_all
 from miscal.auditing.column_choice import MAX_LEVELS, left_out, named
@@ -15,25 +19,29 @@ from miscal.auditing.document import document_of
 from miscal.auditing.findings import named_after
 from miscal.auditing.periods import by_period, check_every, period_cells, periods_of_sums, time_column
 from miscal.auditing.record import Audit
+from miscal.auditing.search.build_findings import curves_of
+from miscal.auditing.search.candidates import TargetSearch
+from miscal.auditing.search.coded_columns import CodedColumn
+from miscal.auditing.search.collect import (
+    AuditOptions,
+    Progress,
+    ProgressReporter,
+    SearchResult,
+    judge,
+    leave_out_by_effort,
+    look,
+)
+from miscal.auditing.search.crossings import look_at_neighbourhoods, look_at_pairs, look_at_subpopulations
 from miscal.auditing.search.explain import findings_of
-from miscal.auditing.search.looking import Progress, Seen, Steps, Wanted, judge, leave_out_by_effort, look
-from miscal.auditing.search.parts import Part
-from miscal.auditing.search.places import Looked
-from miscal.auditing.search.searches import look_at_neighbourhoods, look_at_pairs, look_at_subpopulations
-from miscal.auditing.search.telling import curves_of
-from miscal.auditing.tallies import look_at_tally
+from miscal.auditing.summary_files import look_at_tally
+from miscal.cells.partitions import BinPooling, Ranges
+from miscal.cells.ranges import shared_edges, united
+from miscal.data.arrays import Plain, expanded, library_of
 from miscal.data.checks import check_seed, number, one_of, whole
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction, unnamed
-from miscal.data.texts import in_words
-from miscal.data.vectors import Plain, expanded, library_of
-from miscal.engines.gathering import Gathered, gather, half_of_memory, levels_that_fit, rows_that_fit
-from miscal.engines.memory import tally
-from miscal.engines.roles import Roles
-from miscal.engines.source import give_back, opened
-from miscal.pooling.bins import shared_edges, united
-from miscal.pooling.cells import BinPooling, Ranges
+from miscal.data.text_types import in_words
 
 __all__ = ["Audit", "audit"]
 
@@ -126,8 +134,17 @@ def audit(
         "exposure": exposure,
     }
     by, ignore = column_choice.asked_columns(by, ignore, time, **parts)
-    wanted = Wanted(
-        by, ignore, target, level, effort, random_state, time, every, max_levels, say=Steps(progress)
+    wanted = AuditOptions(
+        by,
+        ignore,
+        target,
+        level,
+        effort,
+        random_state,
+        time,
+        every,
+        max_levels,
+        say=ProgressReporter(progress),
     )
     means = {} if response == "binary" else {"response": response}
     options = parts | {"cluster": cluster} | means | read_options
@@ -146,7 +163,7 @@ def audit(
     return made.suppressed(suppress_below) if suppress_below else made
 
 
-def _judged(seen: Seen, wanted: Wanted, described: Plain) -> Audit:
+def _judged(seen: SearchResult, wanted: AuditOptions, described: Plain) -> Audit:
     """Run all tests, and put everything into one record."""
     looks, tests = seen.looks, judge(seen.looks, wanted.level)
     heads = [entry for looked in looks for entry in findings_of(looked)]
@@ -173,7 +190,7 @@ def _judged(seen: Seen, wanted: Wanted, described: Plain) -> Audit:
     return Audit(document, found, results, _carriers(looks))
 
 
-def _carriers(every: list[Looked]) -> Plain:
+def _carriers(every: list[TargetSearch]) -> Plain:
     """The sums of cells of score, columns and periods, by the kind and the column; weeks are never taken for months."""
     made: Plain = {}
     for looked in every:
@@ -199,7 +216,7 @@ def source_of(data: Any) -> str | None:
     return Path(data).name if isinstance(data, (str, PathLike)) else None
 
 
-def look_at_table(data: Any, wanted: Wanted, options: Plain, memory: Any) -> Seen:
+def look_at_table(data: Any, wanted: AuditOptions, options: Plain, memory: Any) -> SearchResult:
     """Look at predictions, or at a table of which some columns are named; notes in `options` which are taken."""
     if isinstance(data, Predictions):
         return _look_at_rows(data, wanted)
@@ -229,7 +246,7 @@ def look_at_table(data: Any, wanted: Wanted, options: Plain, memory: Any) -> See
     return replace(seen, about=seen.about | about, notes=[*notes, *seen.notes])
 
 
-def _named(data: Any, source: Any, options: Plain) -> tuple[Roles, Plain, list[str]]:
+def _named(data: Any, source: Any, options: Plain) -> tuple[ColumnRoles, Plain, list[str]]:
     """Which column is what: as named, or as it can only be; text of the table becomes what it stands for."""
     options["probability"] = expanded(options["probability"], source.names)
     spark, mean = library_of(data) == "pyspark", "response" in options
@@ -241,10 +258,10 @@ def _named(data: Any, source: Any, options: Plain) -> tuple[Roles, Plain, list[s
         outcome, probability, said = column_choice.guessed(source, options["outcome"], options["probability"])
         options |= {"outcome": outcome, "probability": probability}
         notes.append(said)
-    return Roles.told("audit", options), {"read_as": forms} if forms else {}, notes
+    return ColumnRoles.told("audit", options), {"read_as": forms} if forms else {}, notes
 
 
-def _look_at_rows(predictions: Predictions, wanted: Wanted, unread: Sequence[Any] = ()) -> Seen:
+def _look_at_rows(predictions: Predictions, wanted: AuditOptions, unread: Sequence[Any] = ()) -> SearchResult:
     """All rows are here: what is chosen is measured as it is chosen."""
     dated = None if wanted.time is None else time_column(predictions, wanted.time)
     looks, aside = _looked(predictions, wanted)
@@ -258,7 +275,7 @@ def _look_at_rows(predictions: Predictions, wanted: Wanted, unread: Sequence[Any
     for values in (predictions.outcome, predictions.weight, predictions.count, *exposure):
         digest.update(b"-" if values is None else values.data)
     about["rows_fingerprint"] = digest.hexdigest()
-    seen = Seen(looks, about, [*unread, *aside], {})
+    seen = SearchResult(looks, about, [*unread, *aside], {})
     if predictions.cluster is None:
         known = [group.column for group in first.columns]
         known += [
@@ -271,7 +288,9 @@ def _look_at_rows(predictions: Predictions, wanted: Wanted, unread: Sequence[Any
     return seen
 
 
-def _look_at_sample(rows: Gathered, source: Any, roles: Roles, wanted: Wanted, unread: Sequence[Any]) -> Seen:
+def _look_at_sample(
+    rows: GatheredRows, source: Any, roles: ColumnRoles, wanted: AuditOptions, unread: Sequence[Any]
+) -> SearchResult:
     """Some of the rows are here: what is chosen on them is measured on all."""
     if roles.cluster is not None:
         raise refusal(
@@ -290,12 +309,12 @@ def _look_at_sample(rows: Gathered, source: Any, roles: Roles, wanted: Wanted, u
         looked.further.append(periods_of_sums(beside[0], wanted.time, looked.rows.noise, wanted))
     settings = {"sample": {"rows": rows.predictions.rows, "of": rows.rows, "passes": source.passes}}
     about = {"rows": summary.rows, "fingerprint": summary.fingerprint}
-    return Seen([looked], about, list(summary.aside), settings)
+    return SearchResult([looked], about, list(summary.aside), settings)
 
 
 def _looked(
-    predictions: Predictions, wanted: Wanted, *, judged: bool = True
-) -> tuple[list[Looked], list[Plain]]:
+    predictions: Predictions, wanted: AuditOptions, *, judged: bool = True
+) -> tuple[list[TargetSearch], list[Plain]]:
     """Everything that the effort allows to look at, on the rows that are here, and the columns set aside."""
     columns, aside = column_choice.chosen_columns(predictions, wanted.by, wanted.ignore, wanted.max_levels)
     # And none is named: each class as well.
@@ -303,7 +322,7 @@ def _looked(
     classes = range(min(predictions.n_classes, MOST_CLASSES[wanted.effort])) if several else ()
     targets = [(wanted.target, ""), *((k, f"class {predictions.classes[k]}") for k in classes)]
     wanted.say.total = (len(columns) + 1) * len(targets) + (2 if wanted.effort != "quick" else 1)
-    parts: dict[str, Part] = {}
+    parts: dict[str, CodedColumn] = {}
     looks = [look(predictions, columns, target, wanted, parts, judged=judged) for target in targets]
     first = looks[0]
     if wanted.effort != "quick" and len(first.columns) > 1:

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from miscal.aggregate.source import Source
+from miscal.data.arrays import Array, Plain, named_by
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Array, Plain, named_by
-from miscal.engines.source import Source
-from miscal.pairs import Pair
+from miscal.data.target import TargetData
 
 # A column with more distinct levels than this share of the rows names rows, not groups.
 IDENTIFIER_SHARE = 0.5
@@ -190,7 +190,7 @@ NEARLY_ALL, CHANCE = 0.98, 0.8
 FAR, LARGER = 5.0, 1.25  # standard errors, and times the variance, from which errors are shared
 
 
-def suggested(compared: Pair, columns: Sequence[Column]) -> tuple[str, str] | None:
+def suggested(compared: TargetData, columns: Sequence[Column]) -> tuple[str, str] | None:
     """The coarsest key whose rows share an outcome, else the one whose rows err most alike; None where there is none.
 
     Given as its name and a note on what to do about it.
@@ -206,7 +206,7 @@ def suggested(compared: Pair, columns: Sequence[Column]) -> tuple[str, str] | No
     return name, f"Rows of one {name} {shared}: {why}. To judge them together, give --cluster {name}."
 
 
-def _judged(column: Column, one: Pair) -> tuple[bool, int, str] | None:
+def _judged(column: Column, one: TargetData) -> tuple[bool, int, str] | None:
     """Whether it is uncertain that rows of one value are not independent, how many values it has, what they share."""
     if not (column.nominal or column.integer) or not one.binary:
         return None

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from miscal.aggregate.tally import Tally
 from miscal.auditing.findings import known
-from miscal.carriers.tally import Tally
+from miscal.cells.partitions import Ranges
+from miscal.data.arrays import Plain
 from miscal.data.errors import refusal, visible
-from miscal.data.vectors import Plain
-from miscal.inference.adjust import holm, paired_p
-from miscal.inference.sums import normal_p, unwarned
-from miscal.page import words
-from miscal.page.json import Floats, Given, floats, parts
-from miscal.page.records import Document, read_document
-from miscal.page.words import span
-from miscal.pooling.cells import Ranges
+from miscal.report import wording
+from miscal.report.codec import Floats, JsonMapping, floats, parts
+from miscal.report.model import AuditReport, read_document
+from miscal.report.wording import span
 from miscal.results import Result, Table
+from miscal.stats.cell_sums import normal_p, unwarned
+from miscal.stats.multiplicity import holm, paired_p
 
 NOISE = ("variance", "residual2")
 SUMS = ("rows", "weight", "predicted", "observed", *NOISE)
@@ -64,28 +64,31 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         return str(
-            import_module("miscal.page.html").comparison_html(parts(self.response, comparison=self.to_dict()))
+            import_module("miscal.report.html.page").comparison_html(
+                parts(self.response, comparison=self.to_dict())
+            )
         )
 
     def __repr__(self) -> str:
-        with words.showing(self.response):
-            found = (
-                f": {words.plural(len(self.better), 'place')} better, {len(self.worse)} worse, beyond noise."
-            )
+        with wording.showing(self.response):
+            found = f": {wording.plural(len(self.better), 'place')} better, {len(self.worse)} worse, beyond noise."
             if not self.cells:
                 found = ", by findings alone: one of the audits is JSON, which has no sums of cells."
             lines = [f"Compared on {'the same' if self.paired else 'different'} rows{found}"]
             if "expected" in self.score:
-                one, two = map(words.percent, self.score["expected"])
+                one, two = map(wording.percent, self.score["expected"])
                 lines.append(f"  overall: off along the score by {one} before, {two} after")
             ends = zip(self.table["gap_before"], self.table["gap_after"], strict=True)
             gaps = [
-                f"gap {words.points(before)} before, {words.points(after)} after" for before, after in ends
+                f"gap {wording.points(before)} before, {wording.points(after)} after"
+                for before, after in ends
             ]
             table = Table({**self.table, "gaps": gaps})
             own = table.take(table["where"] == WHOLE)
             for change, p in zip(own["gaps"], own["p_value"], strict=True):
-                beyond = f"{'changed' if p <= self.level else 'no change'} beyond noise ({words.p_value(p)})"
+                beyond = (
+                    f"{'changed' if p <= self.level else 'no change'} beyond noise ({wording.p_value(p)})"
+                )
                 lines.append(f"  overall: {change}; {beyond}")
             for verdict in ("worse", "better"):
                 chosen = table.take(table["verdict"] == verdict).sort("p_adjusted").take(slice(8))
@@ -94,7 +97,7 @@ class Comparison:
             lines += [f"  new: {where}" for where in self.new[:8]]
             lines += [f"  gone: {where}" for where in self.gone[:8]]
             if self.left_out:
-                lines.append(visible(words.not_compared(self.left_out)))
+                lines.append(visible(wording.not_compared(self.left_out)))
         return "\n".join(lines)
 
 
@@ -143,12 +146,12 @@ def compare(before: Any, after: Any) -> Comparison:
     )
 
 
-def _asked(audit: Document) -> list[str]:
+def _asked(audit: AuditReport) -> list[str]:
     """The columns that an audit looked at."""
     return [str(entry.settings.get("column")) for entry in (*audit.columns, *audit.of("period"))]
 
 
-def _unlisted(audit: Document, other: Document) -> list[str]:
+def _unlisted(audit: AuditReport, other: AuditReport) -> list[str]:
     """The places of the findings that the other audit does not have."""
     shares = audit.rows, other.rows
     return [finding.where for finding in audit.real if not known(finding, other.real, shares)]
@@ -190,7 +193,7 @@ def _sums(tally: Tally, result: Result) -> Cells:
     return {"edges": floats(edges), "label": cells.labels(), **sums}
 
 
-def read_cells(value: Given) -> Cells:
+def read_cells(value: JsonMapping) -> Cells:
     """What `cells_of` gave, after JSON; KeyError, TypeError or ValueError where it is damaged."""
     made: Cells = {"edges": floats(value.get("edges", [])), "label": list(value["label"])}
     made |= {name: floats(value[name]) for name in SUMS}

@@ -10,22 +10,22 @@ from typing import Any
 import numpy as np
 
 import miscal
+from miscal.aggregate.in_memory import tally
 from miscal.auditing.column_choice import asked_for, left_out
+from miscal.auditing.disclosure import GIVEN_AWAY, INFINITE
 from miscal.auditing.findings import Finding, flat
-from miscal.auditing.search.extremes import rounding_step
-from miscal.auditing.search.groups import Group, Rows
-from miscal.auditing.search.looking import Seen
-from miscal.auditing.search.places import Looked
-from miscal.auditing.suppress import GIVEN_AWAY, INFINITE
+from miscal.auditing.search.candidates import TargetSearch
+from miscal.auditing.search.cell_grids import CellGrid, SearchContext
+from miscal.auditing.search.collect import SearchResult
+from miscal.auditing.search.score_tails import rounding_step
+from miscal.cells.partitions import LevelPooling, Numbered
+from miscal.data.arrays import Plain
 from miscal.data.columns import Column
-from miscal.data.vectors import Plain
-from miscal.engines.memory import tally
-from miscal.inference.adjust import adjusted_z, minimum_detectable_gap, wald_p
-from miscal.inference.sums import Sums, around, effective_events, unwarned
-from miscal.page.json import SCHEMA
-from miscal.page.words import number, plural
-from miscal.pooling.cells import LevelPooling, Numbered
+from miscal.report.codec import SCHEMA
+from miscal.report.wording import number, plural
 from miscal.results import Result
+from miscal.stats.cell_sums import CellSums, around, effective_events, unwarned
+from miscal.stats.multiplicity import adjusted_z, minimum_detectable_gap, wald_p
 
 RIGHT = {"slope": 1.0, "intercept": 0.0, "in_the_large": 0.0, "ratio": 1.0}  # values of a calibrated score
 MOST_GROUPS = 20  # levels up to which a column's groups are compared with one another
@@ -42,7 +42,7 @@ ONE_ROW = 0.5  # of the squared residuals of all rows
 TOGETHER = 2.0  # times the variance of independent rows
 
 
-def document_of(seen: Seen, found: Sequence[Finding], data: Plain, settings: Plain) -> Plain:
+def document_of(seen: SearchResult, found: Sequence[Finding], data: Plain, settings: Plain) -> Plain:
     """Put everything that was found into one dictionary, with `data` and `settings` as they are described."""
     first = seen.looks[0]
     guilty = {name for finding in flat(found) for name in finding.columns}
@@ -56,7 +56,7 @@ def document_of(seen: Seen, found: Sequence[Finding], data: Plain, settings: Pla
         if 2 <= cells.count <= MOST_GROUPS:
             part = replace(group.parts[0], cells=cells)
             names = [part.level(cell, cell) for cell in range(part.count)]
-            made["extra"]["differences"] = differences(Sums.of(shown), names, first.rows)
+            made["extra"]["differences"] = differences(CellSums.of(shown), names, first.rows)
         sections[group.kind].append(made)
     for result in first.further:
         sections.setdefault(result.kind, []).append(result.to_dict())
@@ -76,7 +76,7 @@ def document_of(seen: Seen, found: Sequence[Finding], data: Plain, settings: Pla
     }
 
 
-def _quiet(looked: Looked, guilty: set[str], aside: list[Plain]) -> dict[str, list[Plain]]:
+def _quiet(looked: TargetSearch, guilty: set[str], aside: list[Plain]) -> dict[str, list[Plain]]:
     """Columns in which nothing was found: clean, or so small that not even the largest gap would have been."""
     mean, rows, noise = (
         looked.score.extra["predicted"],
@@ -106,7 +106,7 @@ def _quiet(looked: Looked, guilty: set[str], aside: list[Plain]) -> dict[str, li
     return {"clean": clean, "too_small": [*aside, *blind, *chain(*map(_too_small, looked.columns))]}
 
 
-def _left_out(looked: Looked, aside: list[Plain]) -> list[Plain]:
+def _left_out(looked: TargetSearch, aside: list[Plain]) -> list[Plain]:
     """Everything that was not looked at, by its kind and reason, as the document has it; columns set aside first."""
     every: dict[tuple[str, str, str], list[str]] = {}
     for entry in aside:
@@ -117,7 +117,7 @@ def _left_out(looked: Looked, aside: list[Plain]) -> list[Plain]:
     ]
 
 
-def differences(raw: Sums, names: Sequence[str], rows: Rows) -> Plain:
+def differences(raw: CellSums, names: Sequence[str], rows: SearchContext) -> Plain:
     """Each group against the rest of its column: how much larger its gap is, with intervals that hold all at once.
 
     Worst first, by what the difference is at least. `note` says of a group whether that is beyond noise, or whether it
@@ -151,7 +151,7 @@ def differences(raw: Sums, names: Sequence[str], rows: Rows) -> Plain:
     return {name: values[kept].tolist() for name, values in columns.items()}
 
 
-def _too_small(group: Group) -> list[Plain]:
+def _too_small(group: CellGrid) -> list[Plain]:
     """Levels of a column that no outcome could have made significant."""
     if group.ordered:
         return []
@@ -210,7 +210,7 @@ def _wrong(extra: Mapping[str, Any]) -> dict[str, int]:
     return {words: extra["certain"][name] for words, name in said.items() if extra["certain"].get(name)}
 
 
-def _certain_notes(looked: Looked) -> list[str]:
+def _certain_notes(looked: TargetSearch) -> list[str]:
     """What rows said to be certain do to the numbers: an infinite log loss, and a slope that leaves them out."""
     extra, made = looked.score.extra, []
     wrong = _wrong(extra)
@@ -227,7 +227,7 @@ def _certain_notes(looked: Looked) -> list[str]:
     return made
 
 
-def notes_of(looked: Looked) -> list[str]:
+def notes_of(looked: TargetSearch) -> list[str]:
     """What is odd about the table: scores that run the wrong way, columns that give the outcome away, days that err."""
     noise = looked.rows.noise
     made = []
@@ -263,7 +263,7 @@ def notes_of(looked: Looked) -> list[str]:
     return made
 
 
-def _dated(looked: Looked, column: Column) -> list[str]:
+def _dated(looked: TargetSearch, column: Column) -> list[str]:
     """Dates that run over more than a hundred years, most often as some stand for none; and days that err together."""
     dated, made = ~np.isnan(column.values), []
     known = column.values[dated]

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from miscal.aggregate.source import opened
+from miscal.cells.condition import NOMINAL, Conjunction
+from miscal.data.arrays import Array, Plain, frame_of
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal, visible
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Array, Plain, frame_of
-from miscal.engines.source import opened
-from miscal.page import words
-from miscal.page.json import READERS, Given, items, mapping, parts, read_record
-from miscal.pairs import Pair, pair
-from miscal.pooling.condition import NOMINAL, Conjunction
+from miscal.data.target import TargetData, pair
+from miscal.report import wording
+from miscal.report.codec import READERS, JsonMapping, items, mapping, parts, read_record
 
 SHARED = 0.5  # of the shorter range that two must have in common
 SETS = ("levels", "excluded")  # only these values, or all but these; no level at all is missing values alone
@@ -60,7 +60,7 @@ class ScoreRange:
         ... ]
         ['above 0.47', 'up to 0.3', 'above 0', 'above 0.99997']
         """
-        low, high = words.finite(self.low), math.nan if self.high == 1.0 else words.finite(self.high)
+        low, high = wording.finite(self.low), math.nan if self.high == 1.0 else wording.finite(self.high)
         start, end = map(_score, (low, high))
         if math.isnan(low) or (low == 0.0 and not math.isnan(high)):
             return f"up to {end}"
@@ -69,7 +69,7 @@ class ScoreRange:
     @property
     def off(self) -> str:
         """How many events more, or fewer, were predicted than happened."""
-        return f"{words.counted(self.events_off)} {'more' if self.events_off >= 0 else 'fewer'}"
+        return f"{wording.counted(self.events_off)} {'more' if self.events_off >= 0 else 'fewer'}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,7 +96,7 @@ class Finding:
         opposite ways; "uneven" where the middle range errs unlike an outer one, or one of two errs more than the other
     score_ranges : those two ranges; the first is the upper one, or the middle one of an uneven place
     definition : an expression that picks the rows, for subpopulations
-    condition : which rows belong, a dictionary a column, as `miscal.pooling.condition` writes and reads them
+    condition : which rows belong, a dictionary a column, as `miscal.cells.condition` writes and reads them
     bound : whether its p-value is the smallest that simulations can give, so that it is at most that
     sql : a WHERE clause that picks exactly its rows; `to_sql` has the dialects
     scope : the class or the part of the data that it is about, empty where that is all
@@ -190,42 +190,42 @@ class Finding:
     def sentence(self) -> str:
         """The rates, the rows, the events off and at least how many."""
         if self.shape:
-            return f"{self.shape}. {words.rows(self.rows)}; {self.rates} on average."
+            return f"{self.shape}. {wording.rows(self.rows)}; {self.rates} on average."
         if self.response:
             # Only where it says something.
             ratio = self.observed / self.predicted if self.predicted > 0.0 <= self.observed else math.nan
-            times = "" if math.isnan(ratio) else f", happened-to-predicted ratio {words.number(ratio)}"
-            return f"{self.rates}, {self.difference}{times}. {words.rows(self.rows)}."
-        return f"{self.rates}. {words.rows(self.rows)}, {self.difference}."
+            times = "" if math.isnan(ratio) else f", happened-to-predicted ratio {wording.number(ratio)}"
+            return f"{self.rates}, {self.difference}{times}. {wording.rows(self.rows)}."
+        return f"{self.rates}. {wording.rows(self.rows)}, {self.difference}."
 
     @property
     def rates(self) -> str:
         """What was predicted and what happened."""
-        said = words.number if self.response else words.percent
+        said = wording.number if self.response else wording.percent
         return f"{said(self.predicted)} predicted, {said(self.observed)} happened"
 
     @property
     def difference(self) -> str:
         """How many events it is off, less the luck of having been picked; as counted, and at least."""
         shown = self.events_off if self.shrunken is None else self.shrunken * self.weight
-        counted = words.count(abs(self.events_off))
+        counted = wording.count(abs(self.events_off))
         beside = []
-        if words.count(abs(shown)) != counted:
+        if wording.count(abs(shown)) != counted:
             beside.append(f"{counted} counted")
         if self.at_least >= 1:
-            beside.append(f"at least {words.count(self.at_least)}")
+            beside.append(f"at least {wording.count(self.at_least)}")
         bound = f" ({'; '.join(beside)})" if beside else ""
-        return f"{words.events_off(shown, self.noun)}{bound}"
+        return f"{wording.events_off(shown, self.noun)}{bound}"
 
     @property
     def judged(self) -> str:
         """Whether it is beyond noise."""
         if self.decided:
-            said, was = map(words.number, self.decided)
+            said, was = map(wording.number, self.decided)
             return (
                 f"Within noise without its largest row ({said} predicted, {was} happened): one row decides."
             )
-        chance = words.p_value(self.p_value, "adjusted p", bound=self.bound)
+        chance = wording.p_value(self.p_value, "adjusted p", bound=self.bound)
         return f"{'Beyond' if self.real else 'Within'} noise ({chance})."
 
     def __str__(self) -> str:
@@ -236,10 +236,12 @@ class Finding:
 
     def _repr_html_(self) -> str:
         own = self.to_dict() | {"parent": None}
-        return str(import_module("miscal.page.html").finding_html(parts(self.response, findings=[own])))
+        return str(
+            import_module("miscal.report.html.page").finding_html(parts(self.response, findings=[own]))
+        )
 
     @classmethod
-    def from_dict(cls, values: Given) -> Finding:
+    def from_dict(cls, values: JsonMapping) -> Finding:
         """Read back what `to_dict` gave, after JSON; what is damaged there becomes nothing here."""
         return read_record(cls, {"real": True, **values})
 
@@ -254,7 +256,7 @@ def flat(findings: Iterable[Finding]) -> list[Finding]:
     return [one for head in findings for one in (head, *flat(head.explained))]
 
 
-def listed(findings: Iterable[Given]) -> list[Given]:
+def listed(findings: Iterable[JsonMapping]) -> list[JsonMapping]:
     """The same of their dictionaries."""
     return [one for head in findings for one in (head, *listed(head.get("explained", ())))]
 
@@ -308,7 +310,7 @@ def same(one: Finding, other: Finding) -> bool:
     return one.where == other.where and one.levels == other.levels
 
 
-def _alike(one: Given, other: Given) -> bool:
+def _alike(one: JsonMapping, other: JsonMapping) -> bool:
     """Whether two conditions on a column pick much the same values."""
     if one["column"] != other["column"] or any((key in one) != (key in other) for key in SETS):
         return False
@@ -322,7 +324,7 @@ def _alike(one: Given, other: Given) -> bool:
     return bool(shared >= SHARED * min(high - low, other_high - other_low))
 
 
-def pair_of(data: Predictions, scope: str, target: str | int = "auto") -> Pair:
+def pair_of(data: Predictions, scope: str, target: str | int = "auto") -> TargetData:
     """What a finding compares: the class that it is about, or what the whole audit does."""
     classes = {f"class {name}": number for number, name in enumerate(data.classes)}
     return pair(data, classes.get(scope, target))

@@ -16,15 +16,15 @@ from xml.etree import ElementTree
 import numpy as np
 
 from miscal.auditing.findings import Finding, known
+from miscal.cells.condition import Condition
+from miscal.cells.partitions import level_of
+from miscal.data.arrays import Plain
 from miscal.data.errors import check_named, nearest, refusal, refusing, visible
 from miscal.data.outputs import check_file
-from miscal.data.vectors import Plain
-from miscal.inference.adjust import adjusted_z
-from miscal.page import words
-from miscal.page.json import Given, floats, whole
-from miscal.page.records import Document, of_document, read_document
-from miscal.pooling.cells import level_of
-from miscal.pooling.condition import Condition
+from miscal.report import wording
+from miscal.report.codec import JsonMapping, floats, whole
+from miscal.report.model import AuditReport, of_document, read_document
+from miscal.stats.multiplicity import adjusted_z
 
 FILES = ("miscal.toml", "pyproject.toml")
 LIMITS = {
@@ -82,7 +82,7 @@ class Outcome:
         self.__dict__.update(name=visible(self.name), line=visible(self.line))
 
 
-def gates_of(given: Given, where: str, path: Path | None = None, most: float = 1.0) -> Gates:
+def gates_of(given: JsonMapping, where: str, path: Path | None = None, most: float = 1.0) -> Gates:
     """The gates of a file, and over them those given, which `where` says how to call."""
     asked = {key: gate_value(key, value, where.format(GATES[key], key), most) for key, value in given.items()}
     known = read_gates(path, most)
@@ -147,10 +147,10 @@ def _number(value: Any, where: str, most: float) -> float:
 
 @of_document
 def judge(
-    audit: Document,
+    audit: AuditReport,
     gates: Gates,
-    baseline: Given | None = None,
-    shown: Given | None = None,
+    baseline: JsonMapping | None = None,
+    shown: JsonMapping | None = None,
 ) -> list[Outcome]:
     """Every gate that was asked for, with a line on how it went; places that are not in `shown` stay unnamed.
 
@@ -165,7 +165,9 @@ def judge(
     if (most := gates.max_ratio_off) is not None:
         predicted, observed, _ = audit.averages
         ratio = observed / predicted if predicted > 0.0 else math.nan  # actual / expected in the trades
-        text = f"happened / predicted over all rows is {words.number(ratio)}, at most {most:g} off 1 allowed"
+        text = (
+            f"happened / predicted over all rows is {wording.number(ratio)}, at most {most:g} off 1 allowed"
+        )
         outcomes.append(Outcome("max-ratio-off", abs(ratio - 1.0) <= most, text))
     if (limit := gates.max_multicalibration_sigma) is not None:
         outcomes.append(_multicalibration(audit, limit, named))
@@ -175,7 +177,7 @@ def judge(
         outcomes.append(_limit(f"max-field {name}", f"the average error over {name}", errors[name], limit))
     heads = [head for head in audit.findings if not {head.code, head.where}.intersection(gates.ignore)]
     if gates.max_findings is not None:
-        text = f"{words.plural(len(heads), 'finding')} beyond noise, at most {gates.max_findings:g} allowed"
+        text = f"{wording.plural(len(heads), 'finding')} beyond noise, at most {gates.max_findings:g} allowed"
         outcomes.append(Outcome("max-findings", len(heads) <= gates.max_findings, text))
     if baseline is not None:
         outcomes += _new(heads, audit, read_document(baseline), named)
@@ -183,11 +185,11 @@ def judge(
 
 
 def _limit(name: str, label: str, value: float, limit: float) -> Outcome:
-    text = f"{label} is {words.percent(value)}, at most {words.percent(limit)} allowed"
+    text = f"{label} is {wording.percent(value)}, at most {wording.percent(limit)} allowed"
     return Outcome(name, value <= limit, text)
 
 
-def _multicalibration(audit: Document, limit: float, shown: Document) -> Outcome:
+def _multicalibration(audit: AuditReport, limit: float, shown: AuditReport) -> Outcome:
     name = "max-multicalibration-sigma"
     found = audit.of("subpopulation")
     if not found:
@@ -202,15 +204,17 @@ def _multicalibration(audit: Document, limit: float, shown: Document) -> Outcome
     return Outcome(name, value <= limit, text)
 
 
-def _new(heads: list[Finding], audit: Document, baseline: Document, shown: Document) -> list[Outcome]:
+def _new(
+    heads: list[Finding], audit: AuditReport, baseline: AuditReport, shown: AuditReport
+) -> list[Outcome]:
     name = "no-new-findings"
     # Of smaller places the baseline does not say.
-    least = words.finite(baseline.settings.get("suppress_below"))
+    least = wording.finite(baseline.settings.get("suppress_below"))
     old, shares = baseline.real, (audit.rows, baseline.rows)
     unknown = [head for head in heads if not (head.rows < least or known(head, old, shares))]
     fresh = [head for head in unknown if not may_be_unchanged(head, audit, baseline)]
     if not fresh:
-        others = words.plural(len(unknown), "other is", "others are")
+        others = wording.plural(len(unknown), "other is", "others are")
         seen = f"; {others} within noise of it" if unknown else ""
         return [Outcome(name, True, f"no finding that the baseline does not have{seen}")]
     named = {finding.where for finding in shown.real}
@@ -220,7 +224,7 @@ def _new(heads: list[Finding], audit: Document, baseline: Document, shown: Docum
     ]
 
 
-def _told(text: str, hidden: bool, shown: Document) -> str:
+def _told(text: str, hidden: bool, shown: AuditReport) -> str:
     """What is said of a place, unless it is hidden in what is shown."""
     below = shown.settings.get("suppress_below")
     return f"a place of fewer than {below} rows, or beside such" if below and hidden else text
@@ -254,7 +258,7 @@ CHANGED = 3.0  # standard errors of a change between two audits, of findings tha
 BEYOND_ROOM = 2.0  # the same, after the earlier audit was given all the room that it leaves
 
 
-def may_be_unchanged(finding: Finding, after: Document, before: Document) -> bool:
+def may_be_unchanged(finding: Finding, after: AuditReport, before: AuditReport) -> bool:
     """Whether a finding of one audit may have been there in an earlier one that did not list it."""
     if len(finding.condition) == 1 and not finding.score_ranges:
         one, two = (_gap(document, finding.condition[0]) for document in (before, after))
@@ -271,12 +275,12 @@ def may_be_unchanged(finding: Finding, after: Document, before: Document) -> boo
     return off / max(noise, 1e-300) - _reach(before) * ratio < BEYOND_ROOM * math.hypot(1.0, ratio)
 
 
-def _reach(document: Document) -> float:
+def _reach(document: AuditReport) -> float:
     """The standard errors beyond which an audit, with all of its tests, calls a place off."""
     return float(adjusted_z(max(whole(document.settings.get("tests")), 1), document.level))
 
 
-def _gap(document: Document, condition: Plain) -> tuple[float, float] | None:
+def _gap(document: AuditReport, condition: Plain) -> tuple[float, float] | None:
     """The gap of the cells of a column that a condition picks, and its standard error; None where that is not kept."""
     found = next((one for one in document.columns if one.settings.get("column") == condition["column"]), None)
     if found is None:

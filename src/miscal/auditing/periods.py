@@ -8,24 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.search.looking import Wanted
-from miscal.auditing.search.parts import MONTHS_OF, calendar_edges, monday
-from miscal.carriers.tally import Tally
+from miscal.aggregate.in_memory import tally
+from miscal.aggregate.requests import LevelCells, RangeCells
+from miscal.aggregate.tally import Tally
+from miscal.auditing.search.coded_columns import MONTHS_OF, calendar_edges, monday
+from miscal.auditing.search.collect import AuditOptions
+from miscal.cells.partitions import LevelPooling, Levels, Numbered, Ranges
 from miscal.data.checks import one_of
 from miscal.data.columns import Column
 from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import Predictions
-from miscal.engines.memory import tally
-from miscal.engines.requests import LevelCells, RangeCells
-from miscal.inference.aggregates import seminorm_interval
-from miscal.inference.changes import Changes, DayNoise, changes, day_noise, judged_by_days
-from miscal.inference.residual import Noise
-from miscal.inference.sums import Floats
+from miscal.data.target import TargetData
 from miscal.metrics.pooled import Pooled, pooled, pooled_of
-from miscal.page.words import showing, step_words
-from miscal.pairs import Pair
-from miscal.pooling.cells import LevelPooling, Levels, Numbered, Ranges
+from miscal.report.wording import showing, step_words
 from miscal.results import Result, Table
+from miscal.stats.cell_sums import Floats
+from miscal.stats.changes import Changes, DayNoise, changes, day_noise, judged_by_days
+from miscal.stats.metric_null import seminorm_interval
+from miscal.stats.sign_flip import NullModel
 
 MONTHS_FROM = 75  # days between the first and the last from which months are shown, weeks below
 # As text: 2024, 2024-03, 2024-Q1, 2024-03-31 with anything of a time after it, 2024/03/31, 20240331.
@@ -133,7 +133,7 @@ def period_names(days: Floats, every: str) -> np.ndarray:
     return names
 
 
-def by_period(compared: Pair, column: Column, wanted: Wanted) -> Result:
+def by_period(compared: TargetData, column: Column, wanted: AuditOptions) -> Result:
     """Judge every week or month, and every change from one to the next."""
     # Days are few and rows are many: each day is named once; rows without one come last.
     days, day = np.unique(np.floor(column.values), return_inverse=True)
@@ -151,7 +151,7 @@ def period_cells(predictions: Predictions, time: str, every: str | None) -> Rang
     return RangeCells(time, calendar_edges(known, "day" if by_day else chosen_every(known, every)))
 
 
-def periods_of_sums(tally: Tally, time: str, noise: Noise, wanted: Wanted) -> Result:
+def periods_of_sums(tally: Tally, time: str, noise: NullModel, wanted: AuditOptions) -> Result:
     """The periods of a table that is not in memory, from what `period_cells` added up."""
     cells: Any = tally.cells  # a period ends just before the one that follows
     known = cells.edges[1:] if isinstance(cells, Ranges) else level_days(cells.names, time)
@@ -159,7 +159,7 @@ def periods_of_sums(tally: Tally, time: str, noise: Noise, wanted: Wanted) -> Re
     return _periods(tally, days, time, noise, wanted)
 
 
-def _periods(daily: Tally, days: Floats, column: str, rows: Any, wanted: Wanted) -> Result:
+def _periods(daily: Tally, days: Floats, column: str, rows: Any, wanted: AuditOptions) -> Result:
     """Join days to periods, and judge these by the noise of days where those vary more than independent rows.
 
     Of dates that are text each has the day, or only the period: days are told apart where they are more than periods.
@@ -175,7 +175,7 @@ def _periods(daily: Tally, days: Floats, column: str, rows: Any, wanted: Wanted)
     groups[full] = period
     levels = Levels(tuple(map(str, names)), missing, column)
     judged: Any = {"level": wanted.level, "random_state": wanted.random_state}
-    if isinstance(rows, Noise):
+    if isinstance(rows, NullModel):
         found = pooled_of(daily.coarsen(groups, levels), rows, **judged)
     else:
         found = pooled(rows[0], LevelPooling(groups[rows[1]], levels), **judged)

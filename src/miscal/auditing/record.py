@@ -11,10 +11,10 @@ from typing import Any
 
 from miscal.auditing.compare import Comparison, compare, read_cells
 from miscal.auditing.findings import Finding, rows_of
+from miscal.data.arrays import Array, Plain
 from miscal.data.errors import refusal, refusing
 from miscal.data.outputs import FileName, check_file, load_arrays, save_arrays
-from miscal.data.vectors import Array, Plain
-from miscal.page.json import SCHEMA, checked, dumps, read_json, write_json
+from miscal.report.codec import SCHEMA, checked, dumps, read_json, write_json
 from miscal.results import Result
 
 FILE = "miscal.audit-file/1"
@@ -27,7 +27,7 @@ LISTS = dict.fromkeys(("findings", "clean", "too_small"), list)
 HIDE = "hide_below"  # the setting of a saved audit: cells of fewer rows are kept, and left out of its pages
 
 
-class Printed:
+class RenderMixin:
     """What has a document: it is written as a page and as JSON, and shown in a notebook."""
 
     def shown(self) -> Any:
@@ -36,18 +36,18 @@ class Printed:
 
     def to_html(self, path: FileName) -> None:
         """Write the page, whole or not at all."""
-        import_module("miscal.page.html").write_html(self.shown().document, path)
+        import_module("miscal.report.html.page").write_html(self.shown().document, path)
 
     def to_json(self, path: FileName) -> None:
         """Write the JSON, whole or not at all."""
         write_json(self.shown().document, path)
 
     def _repr_html_(self) -> str:
-        return str(import_module("miscal.page.html").audit_html(self.shown().document))
+        return str(import_module("miscal.report.html.page").audit_html(self.shown().document))
 
 
 @dataclass(frozen=True, eq=False)
-class Audit(Printed):
+class Audit(RenderMixin):
     """What an audit found; `document` is the JSON of the contract, from which page and text are made.
 
     Attributes
@@ -104,7 +104,7 @@ class Audit(Printed):
 
     def to_markdown(self) -> str:
         """The audit as text."""
-        return str(import_module("miscal.page.markdown").to_markdown(self.shown().document))
+        return str(import_module("miscal.report.markdown").to_markdown(self.shown().document))
 
     def to_model_card(self) -> str:
         """A section of markdown for a model card: verdict, numbers, worst places, clean columns, how it was measured.
@@ -116,7 +116,7 @@ class Audit(Printed):
         >>> found.to_model_card().splitlines()[0]
         '## Calibration'
         """
-        return str(import_module("miscal.page.markdown").to_model_card(self.shown().document))
+        return str(import_module("miscal.report.markdown").to_model_card(self.shown().document))
 
     def save(self, path: FileName) -> None:
         """Write dictionary and sums of cells to one file, whole or not at all; it holds no row.
@@ -132,7 +132,7 @@ class Audit(Printed):
 
         The JSON of `to_json` is read too. It has no sums of cells: compared with it, only findings and scores are.
         """
-        from miscal.page.records import read_document
+        from miscal.report.model import read_document
 
         check_file(path)
         content, carriers, where = b"", {}, f"'{path}'"
@@ -173,7 +173,7 @@ class Audit(Printed):
 
     def suppressed(self, below: int) -> Audit:
         """The same audit without the numbers of cells of fewer than `below` rows; carriers are left out."""
-        from miscal.auditing.suppress import suppressed
+        from miscal.auditing.disclosure import suppressed
 
         what = "lacks what is needed to hide small cells"  # JSON that was changed by hand may fail anywhere
         with refusing(what, "the audit", hint="audit the table again"):
@@ -200,4 +200,4 @@ class Audit(Printed):
         return rows_of(finding, data)
 
     def __repr__(self) -> str:
-        return str(import_module("miscal.page.html").audit_text(self.shown().document))
+        return str(import_module("miscal.report.html.page").audit_text(self.shown().document))

@@ -8,30 +8,30 @@ from typing import Any
 
 import numpy as np
 
+from miscal.aggregate.column_roles import Chunk
 from miscal.auditing.audit import Audit, audit, source_of
 from miscal.auditing.column_choice import MAX_LEVELS, Names, chosen_columns, named
 from miscal.auditing.compare import SCORES
 from miscal.auditing.findings import Finding, flat, pair_of, rows_of
-from miscal.auditing.record import Printed
-from miscal.auditing.search.groups import Rows, cluster_spread, sums_of
+from miscal.auditing.record import RenderMixin
+from miscal.auditing.search.cell_grids import SearchContext, cluster_spread, sums_of
+from miscal.data.arrays import Array, Plain, expanded, frame_of
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal
 from miscal.data.files import TableFile
 from miscal.data.libraries import csv, pa, pq
 from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction, read
-from miscal.data.vectors import Array, Plain, expanded, frame_of
-from miscal.engines.roles import Chunk
-from miscal.inference.nulls import fold_of_rows
-from miscal.inference.residual import choose_null
-from miscal.inference.sums import around
-from miscal.page.words import LEFT_FIRST, became, points, showing
 from miscal.recalibrate.base import Recalibrator, pairs
 from miscal.recalibrate.choosing import Choose, refitted
-from miscal.recalibrate.declared import label_array
 from miscal.recalibrate.in_parts import with_columns
 from miscal.recalibrate.judging import difference, row_loss
+from miscal.recalibrate.parameters import label_array
 from miscal.recalibrate.sample import Sample, row_weight
+from miscal.report.wording import LEFT_FIRST, became, points, showing
+from miscal.stats.cell_sums import around
+from miscal.stats.null_draws import fold_of_rows
+from miscal.stats.sign_flip import choose_null
 
 HALVED = 0.5  # a place within noise is gone only if its gap is also at most half of what it was
 NUMBERS = ("rows", "predicted", "observed", "gap", "p_value", "interval")
@@ -39,7 +39,7 @@ CLEAR = 0.1  # share by which a gap must shrink or grow to be called smaller or 
 
 
 @dataclass(frozen=True, eq=False)
-class Repair(Printed):
+class Repair(RenderMixin):
     """Two audits of the same unseen rows, before and after a repair, place by place.
 
     Attributes
@@ -163,9 +163,9 @@ def _places(
     tests = settings["tests"]
 
     @cache
-    def compared(in_which: Predictions, scope: str) -> Rows:
+    def compared(in_which: Predictions, scope: str) -> SearchContext:
         own = pair_of(in_which, scope, target)
-        return Rows(own, own, choose_null(own, "bernoulli"))
+        return SearchContext(own, own, choose_null(own, "bernoulli"))
 
     def judge(finding: Finding, judged: Predictions, found_in: Predictions) -> Plain:
         """Gap, interval and p-value of the rows of a finding, as the audit would give them."""

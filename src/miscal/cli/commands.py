@@ -12,17 +12,17 @@ from typing import Any
 
 import click
 
+from miscal.aggregate.column_roles import ColumnRoles
+from miscal.aggregate.source import opened
+from miscal.aggregate.summary import Summary
 from miscal.auditing.record import Audit
-from miscal.carriers.summary import Summary
 from miscal.cli import say
 from miscal.cli.terminal import leave, progress_bar, written
+from miscal.data.arrays import Plain
 from miscal.data.errors import MiscalError, refusal, refusing, visible
 from miscal.data.outputs import prepared, write_together, write_whole
 from miscal.data.sources import unnamed
-from miscal.data.vectors import Plain
-from miscal.engines.roles import Roles
-from miscal.engines.source import opened
-from miscal.page.json import dumps, plain, write_text
+from miscal.report.codec import dumps, plain, write_text
 
 FAILED = 1  # the exit status of a gate, and of nothing else
 SHOWN = 15  # places of a repair
@@ -158,13 +158,13 @@ def tally(file: str, out: Path, like: Path | None, memory: str | None, **options
 
     The table: one file, a folder or a pattern in quotes.
     """
-    from miscal.auditing.tallies import tally_of
+    from miscal.auditing.summary_files import tally_of
 
     prepared({"--out": out}, table=file, tally=like)
     first = Summary.load(like) if like else None
     roles = audit_options(options)
     chosen = {name: roles.pop(name) for name in ("by", "ignore", "max_levels")}
-    made = tally_of(file, Roles(**roles), like=first, memory=memory, **chosen)
+    made = tally_of(file, ColumnRoles(**roles), like=first, memory=memory, **chosen)
     made.save(out)
     say(f"{made.rows:,} rows. Tally: {out}   edges {made.rule[:8]}")
     for entry in made.aside:
@@ -268,7 +268,7 @@ def recalibrate(
     page of before and after.
     """
     from miscal.auditing.repair import repair_table, table_bytes
-    from miscal.page.html import to_html
+    from miscal.report.html.page import to_html
 
     if score_only and allowed:
         raise refusal("excludes --allowed", "--score-only", got="both are given")

@@ -13,11 +13,11 @@ from miscal.auditing.document import BLIND
 from miscal.auditing.findings import Finding
 from miscal.cli import WRITTEN, is_terminal, say
 from miscal.data.errors import visible
-from miscal.page import words
-from miscal.page.json import text
-from miscal.page.records import Document, of_document, read_document
-from miscal.page.sections.repair import next_step
-from miscal.page.sections.score import verdict
+from miscal.report import wording
+from miscal.report.codec import text
+from miscal.report.html.sections.repair import next_step
+from miscal.report.html.sections.score import verdict
+from miscal.report.model import AuditReport, of_document, read_document
 
 NAMELESS = "the column without a name"
 WIDTH = 120  # of a file
@@ -71,7 +71,7 @@ def inert(text: str) -> str:
 
 
 @of_document
-def shown_lines(document: Document) -> list[str]:
+def shown_lines(document: AuditReport) -> list[str]:
     """The verdict, the ranking as a table, and what was not found, as lines."""
     from rich.text import Text
 
@@ -81,19 +81,19 @@ def shown_lines(document: Document) -> list[str]:
     table = [_ranking(heads[:SHOWN])] if heads else []
     rest = []
     if len(heads) > SHOWN:
-        rest.append(f"... and {words.plural(len(heads) - SHOWN, 'more place')} on the page.")
+        rest.append(f"... and {wording.plural(len(heads) - SHOWN, 'more place')} on the page.")
     if document.explained:
         by = "these" if len(heads) > 1 else "it"
-        others = words.plural(document.explained, "other place is", "other places are")
+        others = wording.plural(document.explained, "other place is", "other places are")
         rest.append(f"{others} explained by {by}.")
     clean = list(map(text, document.clean["where"]))
-    rest += [f"Tested and clean: {words.listed(clean, SHOWN)}."] if clean else []
+    rest += [f"Tested and clean: {wording.listed(clean, SHOWN)}."] if clean else []
     # Columns as a whole, and not one of their levels.
     small = zip(*(document.too_small[key] for key in ("where", "rows", "reason")), strict=True)
     aside = [
         f"{where or NAMELESS} ({why})" for where, rows, why in small if rows == document.rows and why != BLIND
     ]
-    rest += [f"Set aside: {words.listed(aside, SHOWN)}."] if aside else []
+    rest += [f"Set aside: {wording.listed(aside, SHOWN)}."] if aside else []
     rest += [f"Not looked at: {entry.words}" for entry in document.unseen]
     rest += [f"Note: {note}" for note in document.notes]
     for result in document.of("period"):
@@ -105,7 +105,7 @@ def shown_lines(document: Document) -> list[str]:
         shown = ("better", "worse") if compared.cells else ("new", "gone")
         found = ", ".join(f"{len(getattr(compared, word))} {word}" for word in shown)
         rest.append(f"Against the baseline: {found}.")
-        rest += [words.not_compared(compared.left_out)] if compared.left_out else []
+        rest += [wording.not_compared(compared.left_out)] if compared.left_out else []
     return _rendered([*lines, *table, *(inert(visible(line)) for line in rest)])
 
 
@@ -117,14 +117,14 @@ def _ranking(heads: Sequence[Finding]) -> Any:
     style = box.HEAVY_HEAD if encoding.startswith("utf") else box.ASCII
     title = "Where it is wrong, beyond noise"
     table = Table(title=title, title_justify="left", show_edge=False, pad_edge=False, box=style)
-    off = "difference in total" if words.means() else "difference in events"
+    off = "difference in total" if wording.means() else "difference in events"
     for heading in ("where", "rows", "predicted", "happened", off, "adjusted p"):
         table.add_column(heading, justify="left" if heading in ("where", off) else "right")
     for head in heads:
         said = head.brief if head.score_ranges else head.difference
-        rates = words.percent(head.predicted), words.percent(head.observed)
-        p_value = words.p_cell(head.p_value, head.p_value if head.bound else None)
-        row = head.where, words.count(head.rows), *rates, said, p_value
+        rates = wording.percent(head.predicted), wording.percent(head.observed)
+        p_value = wording.p_cell(head.p_value, head.p_value if head.bound else None)
+        row = head.where, wording.count(head.rows), *rates, said, p_value
         table.add_row(*map(inert, row))
     return table
 

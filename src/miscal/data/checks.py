@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.errors import nearest, refusal, refusing
-from miscal.data.libraries import pa, pc
-from miscal.data.vectors import (
+from miscal.data.arrays import (
     Array,
     Floats,
     Integers,
@@ -25,6 +23,8 @@ from miscal.data.vectors import (
     numpy_of,
     unmasked,
 )
+from miscal.data.errors import nearest, refusal, refusing
+from miscal.data.libraries import pa, pc
 
 BLOCK = 1 << 17  # rows: a megabyte of numbers
 SUM_TOLERANCE = 1e-4

@@ -8,10 +8,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from miscal.data.arrays import Array, Vector, factorise, flat, is_number, locked, named_columns, numpy_of
 from miscal.data.checks import is_missing, numbers, refuse_rows
 from miscal.data.errors import MixedTypes, check_named, refusal, refusing, visible, warn
 from miscal.data.libraries import pa
-from miscal.data.vectors import Array, Vector, factorise, flat, is_number, locked, named_columns, numpy_of
 
 Kind = Literal["numeric", "category", "boolean", "date"]
 

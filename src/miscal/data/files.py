@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.arrays import Plain, is_number
 from miscal.data.errors import nearest, refusal, refusing, warn
 from miscal.data.libraries import csv, pa, pc, pq
 from miscal.data.outputs import check_file
-from miscal.data.vectors import Plain, is_number
 
 SUFFIXES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 SUFFIXES |= dict.fromkeys((".feather", ".arrow", ".ipc"), "arrow")

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.arrays import Array, Vector, factorise, numpy_of
 from miscal.data.checks import inside, is_missing, plain, refuse_rows
 from miscal.data.errors import listed, nearest, refusal, warn
 from miscal.data.libraries import pa
-from miscal.data.vectors import Array, Vector, factorise, numpy_of
 
 Classes = tuple[Any, ...]
 

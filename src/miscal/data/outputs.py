@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.arrays import Array, Plain
 from miscal.data.errors import refusal, refusing
-from miscal.data.vectors import Array, Plain
 
 FileName = str | PathLike[str]
 

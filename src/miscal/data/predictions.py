@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from miscal.data import checks, outcomes, responses
+from miscal.data.arrays import Array, Floats, Integers, Plain, Vector, encoded, flat, frame_of, locked
 from miscal.data.columns import Columns, columns_given
 from miscal.data.errors import listed, refusal, visible
 from miscal.data.responses import Units
-from miscal.data.vectors import Array, Floats, Integers, Plain, Vector, encoded, flat, frame_of, locked
 
 ROWS = ("outcome", "probability", "weight", "count", "cluster", "exposure")  # what every row has as numbers
 
@@ -26,7 +26,7 @@ METRIC = NAMES | {"weight": "'sample_weight'"}
 
 
 @dataclass
-class Raw:
+class RawPredictions:
     """What the user brought, before validation."""
 
     y_true: Any
@@ -125,11 +125,13 @@ class Predictions:
         response: str = "binary",
         exposure: Any = None,
     ) -> None:
-        raw = Raw(y_true, y_prob, weight, count, cluster, id, columns, classes, positive, response, exposure)
+        raw = RawPredictions(
+            y_true, y_prob, weight, count, cluster, id, columns, classes, positive, response, exposure
+        )
         self.__dict__.update(_validated(raw))
 
     @classmethod
-    def validated(cls, raw: Raw) -> Predictions:
+    def validated(cls, raw: RawPredictions) -> Predictions:
         """Validate what was brought, with messages that name it in the user's words."""
         return cls._of(_validated(raw))
 
@@ -216,7 +218,7 @@ class Predictions:
         return digest.hexdigest()
 
 
-def _validated(raw: Raw) -> Plain:
+def _validated(raw: RawPredictions) -> Plain:
     """Check everything and return the fields of a `Predictions`."""
     names = raw.names
     if responses.check_response(raw.response) == "binary":
@@ -251,7 +253,7 @@ def _validated(raw: Raw) -> Plain:
     return fields
 
 
-def _beside(raw: Raw, role: str) -> Any:
+def _beside(raw: RawPredictions, role: str) -> Any:
     """What stands beside the outcomes, validated; None where it was not given."""
     given, where = getattr(raw, role), raw.names[role]
     if given is None:
@@ -268,7 +270,9 @@ def _beside(raw: Raw, role: str) -> Any:
     return vector if role == "id" else encoded(vector, (), where)[0].astype(np.int64)
 
 
-def _labelled(raw: Raw, labels: Vector, probability: Floats, named: tuple[str, ...] | None) -> Plain:
+def _labelled(
+    raw: RawPredictions, labels: Vector, probability: Floats, named: tuple[str, ...] | None
+) -> Plain:
     """Outcome, probability and classes of rows that have a label each."""
     n_classes = 2 if probability.ndim == 1 else probability.shape[1]
     classes, event = raw.classes, 1
@@ -284,7 +288,7 @@ def _labelled(raw: Raw, labels: Vector, probability: Floats, named: tuple[str, .
     return {"outcome": outcome, "classes": classes, "probability": probability}
 
 
-def _predictions(raw: Raw) -> Floats:
+def _predictions(raw: RawPredictions) -> Floats:
     """The predictions of a response that is no event, one a row; what only events have is refused."""
     for role in ("count", "classes", "positive"):
         if getattr(raw, role) is not None:
@@ -293,7 +297,7 @@ def _predictions(raw: Raw) -> Floats:
     return responses.numbers(raw.y_prob, raw.names["probability"])
 
 
-def _numbered(raw: Raw, labels: Vector, predicted: Floats, exposure: Floats | None) -> Plain:
+def _numbered(raw: RawPredictions, labels: Vector, predicted: Floats, exposure: Floats | None) -> Plain:
     """Outcomes that are numbers, a unit of exposure where there is any."""
     outcome = responses.numbers(labels, raw.names["outcome"], count=raw.response == "count")
     if raw.response == "count":
@@ -301,7 +305,7 @@ def _numbered(raw: Raw, labels: Vector, predicted: Floats, exposure: Floats | No
     return {"outcome": outcome if exposure is None else outcome / exposure, "classes": (0, 1)}
 
 
-def _counted(raw: Raw, labels: Vector, probability: Floats, count: Integers) -> Plain:
+def _counted(raw: RawPredictions, labels: Vector, probability: Floats, count: Integers) -> Plain:
     """Events, count, probability and classes of aggregated rows."""
     trials, happened = raw.names["count"], raw.names["outcome"]
     if probability.ndim == 2:

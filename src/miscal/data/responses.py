@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data import checks
-from miscal.data.vectors import Array, Floats, Plain, Vector, flat
+from miscal.data.arrays import Array, Floats, Plain, Vector, flat
 
 RESPONSES = ("binary", "real", "count")
 LARGEST = 1e100  # squares of values and their sums must stay finite

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from miscal.data import checks, outcomes
+from miscal.data.arrays import Vector, expanded, factorise, flat, frame_of, names_of, sigmoid, unique
 from miscal.data.errors import MiscalError, check_named, listed, refusal, warn
 from miscal.data.files import TableFile
 from miscal.data.libraries import special
-from miscal.data.predictions import NAMES, Predictions, Raw
+from miscal.data.predictions import NAMES, Predictions, RawPredictions
 from miscal.data.responses import Units, check_response
-from miscal.data.vectors import Vector, expanded, factorise, flat, frame_of, names_of, sigmoid, unique
 
 SUSPICIOUS = 20  # logits from which it is no accident that all of them lie in [0, 1]
 
@@ -83,7 +83,9 @@ def read(
     Predictions(3 rows, 1 events (33.3%), mean probability 43.3%, columns: carrier)
     """
     probability = one_prediction(probability, prediction, response)
-    roles = Roles(outcome, probability, weight, count, cluster, id, positive, logit, clip, response, exposure)
+    roles = ReadRoles(
+        outcome, probability, weight, count, cluster, id, positive, logit, clip, response, exposure
+    )
     return roles.read(source, columns)
 
 
@@ -118,7 +120,7 @@ def unnamed(where: str, names: Sequence[str], role: str = "probability") -> Misc
 
 
 @dataclass(frozen=True)
-class Roles:
+class ReadRoles:
     """Which column plays which part, as `read` was told."""
 
     outcome: str
@@ -175,7 +177,7 @@ class Roles:
         classes, event = _classes_of(roles, labels)
         beside = {role: table[name] for role, name in self.named if role not in ("outcome", "probability")}
         return Predictions.validated(
-            Raw(
+            RawPredictions(
                 labels,
                 probabilities_given(vectors, logit=self.logit, clip=self.clip),
                 **beside,
@@ -213,7 +215,7 @@ class Roles:
         return NAMES | words
 
 
-def _kept(columns: Any, names: list[str], roles: Roles) -> list[str]:
+def _kept(columns: Any, names: list[str], roles: ReadRoles) -> list[str]:
     if columns is None:
         return [name for name in names if name not in roles.names]
     if isinstance(columns, str) or not hasattr(columns, "__iter__"):
@@ -226,7 +228,7 @@ def _kept(columns: Any, names: list[str], roles: Roles) -> list[str]:
     return kept
 
 
-def _classes_of(roles: Roles, labels: Vector) -> tuple[Any, Any]:
+def _classes_of(roles: ReadRoles, labels: Vector) -> tuple[Any, Any]:
     """Classes and event: stated in the mapping, or read from the names of the columns when the labels are words."""
     stated = tuple(roles.probability) if isinstance(roles.probability, Mapping) else None
     names, positive = roles.probabilities, roles.positive

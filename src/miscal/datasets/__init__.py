@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from miscal.data.arrays import Array, Floats, Integers
 from miscal.data.checks import number, one_of, whole
 from miscal.data.errors import refusal, refusing
 from miscal.data.libraries import optimize, pa, pq, special
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Array, Floats, Integers
 
 __all__ = ["Synthetic", "calibrated", "calibrated_classes", "flights", "flights_predictions", "planted"]
 Booleans = npt.NDArray[np.bool_]

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from miscal.cells.ranges import interpolated, quantile_ranks
+from miscal.data.arrays import Array
 from miscal.data.checks import bounded, check_lengths, whole
 from miscal.data.errors import refusal
-from miscal.data.vectors import Array
-from miscal.inference.curves import Smooth, Smoothing, critical_values, estimate
-from miscal.inference.local_regression import Rows, pool_rows, sort_rows
-from miscal.inference.residual import choose_null
-from miscal.inference.sums import Floats
-from miscal.metrics.arrays import Given, variable_columns
+from miscal.data.target import TargetData
+from miscal.metrics.inputs import MetricInput, variable_columns
 from miscal.metrics.pooled import walk_summary
-from miscal.pairs import Pair
-from miscal.pooling.bins import interpolated, quantile_ranks
 from miscal.results import Table
+from miscal.stats.cell_sums import Floats
+from miscal.stats.curve_bands import SmoothedCurve, SmoothingOptions, critical_values, estimate
+from miscal.stats.local_regression import SortedRows, pool_rows, sort_rows
+from miscal.stats.sign_flip import choose_null
 
 FURTHEST = sys.float_info.max
 CURVES = ("observed", "predicted", "gap")
@@ -33,7 +33,7 @@ def smooth(
     count: ArrayLike | None = None,
     cluster: ArrayLike | None = None,
     **options: Any,
-) -> Smooth:
+) -> SmoothedCurve:
     r"""Smooth each response over x by local regression, evaluated exactly at every grid point.
 
     At a point v the rows in the window, the q = floor(span * n + 1e-5) nearest, get the weight
@@ -87,7 +87,7 @@ def smooth(
     >>> curve.fit[:, 0].round(6).tolist()
     [11.0, 23.0]
     """
-    how, y = Smoothing(**options), np.asarray(responses, float)
+    how, y = SmoothingOptions(**options), np.asarray(responses, float)
     weights, counts = (np.asarray(1.0 if each is None else each, float) for each in (weight, count))
     if weights.ndim:  # a power of two: exact, and squares neither overflow nor vanish
         weights = weights * 2.0 ** -np.round(np.log2(weights.mean()))
@@ -97,7 +97,7 @@ def smooth(
     return replace(done, fit=done.fit + rows.middle, critical=critical_values(done, how))
 
 
-def _grid(rows: Rows, grid: Any, trim: float) -> Floats:
+def _grid(rows: SortedRows, grid: Any, trim: float) -> Floats:
     if np.ndim(grid) > 0:
         what = "must be a whole number, or finite numbers in one dimension"
         points = bounded(grid, "'grid'", what, -FURTHEST, FURTHEST)
@@ -200,16 +200,16 @@ def variable_calibration_curve(
     (-0.3, True, None)
     """
     asked = locals()
-    given = Given(y_true, y_prob, sample_weight)
+    given = MetricInput(y_true, y_prob, sample_weight)
     columns = variable_columns(variable)
     if len(columns) != 1 or columns[0].nominal:
         what, hint = "must be one column of numbers or dates", "use by_field for levels"
         raise refusal(what, "'variable'", hint=hint)
-    options = {each.name: asked[each.name] for each in fields(Smoothing)}
+    options = {each.name: asked[each.name] for each in fields(SmoothingOptions)}
     return curve_of(given.pair(target, correct), given.column(columns[0]).values, **options)
 
 
-def curve_of(pair: Pair, values: Floats, **options: Any) -> VariableCurve:
+def curve_of(pair: TargetData, values: Floats, **options: Any) -> VariableCurve:
     """The curve of a pair along the values of a variable; options are those of `smooth`."""
     seed = whole("random_state", options.get("random_state", 0), 0)
     known = ~np.isnan(values)

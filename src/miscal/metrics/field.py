@@ -11,23 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from miscal.carriers.tally import Tally
+from miscal.aggregate.in_memory import mean_tally, tally
+from miscal.aggregate.tally import Tally
+from miscal.cells.coding import Nested, field_pooling, named_columns, nested_levels
+from miscal.cells.partitions import BinPooling, LevelPooling, Pooling, Ranges
+from miscal.cells.ranges import Bins, edges_for
+from miscal.data.arrays import Array, Plain
 from miscal.data.checks import number, one_of
 from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Array, Plain
-from miscal.engines.memory import mean_tally, tally
-from miscal.inference.adjust import shrink
-from miscal.inference.residual import cluster_blocks
-from miscal.metrics.arrays import Given, Norm, aggregate, also_of_tables, bins_asked
+from miscal.data.target import TargetData, pair
+from miscal.metrics.inputs import MetricInput, Norm, aggregate, also_of_tables, bins_asked
 from miscal.metrics.losses import in_the_large
 from miscal.metrics.pooled import Pooled, draws_for, levels_tested, pooled, pooled_of, worst_cell
 from miscal.metrics.score_errors import tally_error
-from miscal.pairs import Pair, pair
-from miscal.pooling.bins import Bins, edges_for
-from miscal.pooling.cells import BinPooling, LevelPooling, Pooling, Ranges
-from miscal.pooling.columns import Nested, field_pooling, named_columns, nested_levels
 from miscal.results import Result, Table
+from miscal.stats.multiplicity import shrink
+from miscal.stats.sign_flip import cluster_blocks
 
 
 def field_calibration_error(
@@ -69,7 +69,7 @@ def field_calibration_error(
     >>> round(field_calibration_error([0, 1], [0.1, 0.8], [["a", "a"], [1, 2]]), 6)
     0.15
     """
-    given = Given(y_true, y_prob, sample_weight, response)
+    given = MetricInput(y_true, y_prob, sample_weight, response)
     return tally_error(_level_tally(given, field, bins, target), norm) * given.scale
 
 
@@ -115,7 +115,7 @@ def field_relative_calibration_error(
     one_of("zero", zero, ("epsilon", "drop"))
     hint = "zero='drop' leaves out the levels without events, and needs none"
     number("epsilon", epsilon, 0.0, above=True, hint=hint)
-    given = Given(y_true, y_prob, sample_weight, response)
+    given = MetricInput(y_true, y_prob, sample_weight, response)
     if given.predictions.units.low:
         hint = "use field_calibration_error"
         raise refusal("must not be negative", "'y_true' and 'y_prob'", hint=hint)
@@ -129,7 +129,7 @@ def field_relative_calibration_error(
     return float(aggregate(relative, levels.weight[counted], norm))
 
 
-def _level_tally(given: Given, field: Any, bins: Bins | None, target: str | int) -> Tally:
+def _level_tally(given: MetricInput, field: Any, bins: Bins | None, target: str | int) -> Tally:
     pooling = field_pooling(field, bins)
     codes = given.kept_rows(pooling.level_codes, "'field'")
     return mean_tally(given.pair(target), LevelPooling(codes, pooling.cells))
@@ -155,7 +155,7 @@ def probability_calibration_error(
     >>> round(probability_calibration_error([0, 1, 1], [0.1, 0.5, 1.0], bins=2), 6)
     0.2
     """
-    pair = Given(y_true, y_prob, sample_weight).pair(target)
+    pair = MetricInput(y_true, y_prob, sample_weight).pair(target)
     edges = edges_for(pair.predicted, bins, "uniform", low=0.0, high=1.0)
     edges[1:-1] = np.nextafter(edges[1:-1], -np.inf)  # right-closed at the number before is left-closed
     return tally_error(mean_tally(pair, BinPooling(pair.predicted, Ranges(edges))), norm)
@@ -290,7 +290,9 @@ def _levels(
     return nested_levels(own, above, bins)
 
 
-def _differences(pair: Pair, pooling: Pooling, found: Pooled, **options: Any) -> tuple[float, Pooled] | None:
+def _differences(
+    pair: TargetData, pooling: Pooling, found: Pooled, **options: Any
+) -> tuple[float, Pooled] | None:
     """The common shift, and the levels after it, whose summary asks whether any differ.
 
     Of log-odds; of means that are no probabilities a factor, or where some are negative a number that is added. None
@@ -304,7 +306,7 @@ def _differences(pair: Pair, pooling: Pooling, found: Pooled, **options: Any) ->
     return shift, pooled_of(moved, found.noise, rows, **options)
 
 
-def _common(pair: Pair) -> tuple[float, Callable[..., Array]]:
+def _common(pair: TargetData) -> tuple[float, Callable[..., Array]]:
     """What puts means that are no probabilities right in total, and how: a factor, or a number that is added."""
     both = pair.observed, pair.predicted
     happened, said = (np.average(values, weights=pair.first) for values in both)

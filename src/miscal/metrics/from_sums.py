@@ -11,41 +11,41 @@ from typing import Any
 
 import numpy as np
 
-from miscal.carriers.summary import GRID
-from miscal.carriers.tally import Tally
+from miscal.aggregate.in_memory import walk_of
+from miscal.aggregate.requests import SCORE, LevelCells, RangeCells
+from miscal.aggregate.streaming import add_up
+from miscal.aggregate.summary import GRID
+from miscal.aggregate.tally import Tally
+from miscal.cells.coding import Nested
+from miscal.cells.partitions import LevelPooling, Numbered, Ranges
+from miscal.data.arrays import Array
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Array
-from miscal.engines.adding import add_up
-from miscal.engines.memory import walk_of
-from miscal.engines.requests import SCORE, LevelCells, RangeCells
-from miscal.inference.aggregates import kuiper_p_value
-from miscal.inference.residual import (
-    BY_THE_MODEL,
-    Noise,
-    by_kept_outcomes,
-    choose_null,
-    sums_depend_on_outcome,
-)
-from miscal.inference.sums import NORMAL_95, Sums, effective_events
+from miscal.data.target import TargetData, pair
 from miscal.metrics.field import field_result
 from miscal.metrics.losses import SlopeIntercept, isotonic_rates, ratio_within
 from miscal.metrics.pooled import Walked, along_tested, draws_for, fine_edges, levels_tested, pooled_of
 from miscal.metrics.score import score_result
 from miscal.metrics.variable import variable_result
-from miscal.pairs import Pair, pair
-from miscal.pooling.cells import LevelPooling, Numbered, Ranges
-from miscal.pooling.columns import Nested
 from miscal.results import Result
+from miscal.stats.cell_sums import NORMAL_95, CellSums, effective_events
+from miscal.stats.metric_null import kuiper_p_value
+from miscal.stats.sign_flip import (
+    BY_THE_MODEL,
+    NullModel,
+    by_kept_outcomes,
+    choose_null,
+    sums_depend_on_outcome,
+)
 
 
-def noise_of_sums(cells: Tally, *, outcome_weights: bool, sampled: Noise | None = None) -> Noise:
+def noise_of_sums(cells: Tally, *, outcome_weights: bool, sampled: NullModel | None = None) -> NullModel:
     """Which null sums call for, and why in words; of outcomes that are no events a sample tells the usual noise.
 
     cells : sums of narrow cells of the score
     """
     if sampled is not None and not sampled.binary:
         return sampled
-    return by_kept_outcomes(Sums.of(cells)) if outcome_weights else BY_THE_MODEL
+    return by_kept_outcomes(CellSums.of(cells)) if outcome_weights else BY_THE_MODEL
 
 
 def recalibrated_scores(grid: Tally) -> Array:
@@ -55,7 +55,7 @@ def recalibrated_scores(grid: Tally) -> Array:
     return np.ascontiguousarray(np.interp(np.arange(grid.counts.size), filled, rates))
 
 
-def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, random_state: int) -> Result:
+def score_from_sums(bins: Tally, grid: Tally, noise: NullModel, *, target: str, random_state: int) -> Result:
     """Calibration by score, from its bins and a fine grid of the score."""
     found = pooled_of(bins, noise, random_state=random_state)
     settings = found.settings(bins.cells.count, target)
@@ -83,7 +83,7 @@ def variable_from_sums(
     name: str,
     bins: Tally,
     grid: Tally | None,
-    noise: Noise,
+    noise: NullModel,
     *,
     target: str,
     random_state: int,
@@ -97,7 +97,7 @@ def variable_from_sums(
     return variable_result(found, [name], settings, extra, along, tested)
 
 
-def field_from_sums(name: str, levels: Tally, noise: Noise, *, target: str, random_state: int) -> Result:
+def field_from_sums(name: str, levels: Tally, noise: NullModel, *, target: str, random_state: int) -> Result:
     """Calibration by the levels of a field; what sets them apart from one another needs the rows and is left out."""
     cells: Any = levels.cells
     found = pooled_of(levels, noise, random_state=random_state, draws=draws_for(cells.count), levels=True)
@@ -112,25 +112,25 @@ def field_from_sums(name: str, levels: Tally, noise: Noise, *, target: str, rand
     return field_result(found, Nested(LevelPooling(np.empty(0, np.int64), cells)), settings)
 
 
-def grid_rows(grid: Tally) -> Pair:
+def grid_rows(grid: Tally) -> TargetData:
     """Events and non-events of each cell at its mean score, as aggregated rows."""
     size = np.stack([grid.observed, grid.weight - grid.observed], axis=1)
     cell, other = np.nonzero(size > 0)
     mean = grid.mean_predicted[cell].clip(0.0, 1.0)
     observed, size = (other == 0).view(np.uint8), size[cell, other]
     if grid.weighted:
-        return Pair(mean, observed, weight=size)
-    return Pair(mean, observed, count=np.rint(size).astype(np.int64))
+        return TargetData(mean, observed, weight=size)
+    return TargetData(mean, observed, count=np.rint(size).astype(np.int64))
 
 
-def grid_means(grid: Tally, noise: Noise) -> Pair:
+def grid_means(grid: Tally, noise: NullModel) -> TargetData:
     """Predicted and observed mean of each cell, as one row; its weight squared is that of its rows."""
-    made = Pair(grid.mean_predicted, grid.mean_observed, grid.weight, units=noise.units)
+    made = TargetData(grid.mean_predicted, grid.mean_observed, grid.weight, units=noise.units)
     made.__dict__["second"] = grid.weight2
     return made
 
 
-def walked(grid: Tally, noise: Noise, random_state: int) -> Walked | None:
+def walked(grid: Tally, noise: NullModel, random_state: int) -> Walked | None:
     """The walk along a grid at the borders of its cells, and how its range compares with noise; None without rows."""
     cells: Any = grid.cells
     filled = np.flatnonzero(grid.counts[: cells.count - cells.missing])
@@ -144,9 +144,9 @@ def walked(grid: Tally, noise: Noise, random_state: int) -> Walked | None:
     if not noise.binary:
         events = float(whole.counts[0])
     elif grid.weighted:
-        events = effective_events(Sums.of(whole))[0]
+        events = effective_events(CellSums.of(whole))[0]
     how = noise.judging(weighted=grid.weighted, random_state=random_state)
-    happened, ties = whole.residual2[0], Sums.of(known)
+    happened, ties = whole.residual2[0], CellSums.of(known)
     return made, kuiper_p_value(made, how, events=events, happened=happened, ties=ties)
 
 

@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.arrays import Array
 from miscal.data.checks import number, one_of
 from miscal.data.libraries import special
-from miscal.data.vectors import Array
-from miscal.inference.adjust import total_reach
-from miscal.inference.nulls import rising_rates
-from miscal.inference.sums import NORMAL_95, run_starts, student_95
+from miscal.data.target import TargetData
 from miscal.kernels.logistic import LOGIT, score_pass
 from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
-from miscal.metrics.arrays import Given
-from miscal.pairs import Pair
+from miscal.metrics.inputs import MetricInput
+from miscal.stats.cell_sums import NORMAL_95, run_starts, student_95
+from miscal.stats.multiplicity import total_reach
+from miscal.stats.null_draws import rising_rates
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def score_decomposition(
     0.0
     """
     one_of("loss", loss, ("brier", "log"))
-    scores, weight, events = pooled_scores(Given(y_true, y_prob, sample_weight).pair(target))
+    scores, weight, events = pooled_scores(MetricInput(y_true, y_prob, sample_weight).pair(target))
     return decomposed(scores, weight, events, isotonic_rates(weight, events), loss)
 
 
@@ -71,7 +71,7 @@ def decomposed(scores: Array, weight: Array, events: Array, rates: Array, loss: 
     return Decomposition(own, own - fitted, constant - fitted, constant)
 
 
-def pooled_scores(pair: Pair) -> tuple[Array, Array, Array]:
+def pooled_scores(pair: TargetData) -> tuple[Array, Array, Array]:
     """Distinct predictions in order, with the weight and the weighted events of each."""
     order = sorted_order(pair.predicted)
     scores = pair.predicted[order]
@@ -105,13 +105,13 @@ def log_loss(y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_wei
     >>> round(log_loss([1, 0], [0.5, 0.5]), 6)
     0.693147
     """
-    given = Given(y_true, y_prob, sample_weight)
+    given = MetricInput(y_true, y_prob, sample_weight)
     with np.errstate(divide="ignore"):
         losses = np.log(_of_the_truth(given, target))
     return float(0.0 - np.average(losses, weights=given.predictions.weight))
 
 
-def _of_the_truth(given: Given, target: str | int) -> Array:
+def _of_the_truth(given: MetricInput, target: str | int) -> Array:
     """The probability that each row gave to what happened."""
     p = given.predictions
     if p.probability.ndim == 2 and target == "auto":
@@ -129,7 +129,7 @@ def brier_score(y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_
     >>> brier_score([1, 0], [0.5, 0.5])
     0.25
     """
-    given = Given(y_true, y_prob, sample_weight)
+    given = MetricInput(y_true, y_prob, sample_weight)
     truth, every = _of_the_truth(given, target), given.predictions.probability
     losses = (1.0 - truth) ** 2
     if every.ndim == 2 and target == "auto":
@@ -151,7 +151,7 @@ def prediction_rejection_ratio(
     >>> prediction_rejection_ratio([1, 1, 0, 1], [0.9, 0.8, 0.6, 0.7])
     1.0
     """
-    _, weight, events = pooled_scores(Given(y_true, y_prob, sample_weight).pair(target))
+    _, weight, events = pooled_scores(MetricInput(y_true, y_prob, sample_weight).pair(target))
     return 2.0 * area_under_curve(weight, events) - 1.0
 
 
@@ -186,7 +186,7 @@ def abstention_reward(
     """
     number("unsure_cost", unsure_cost, 0.0, above=True)
     number("error_cost", error_cost, 0.0, above=True)
-    pair = Given(y_true, y_prob, sample_weight).pair(target)
+    pair = MetricInput(y_true, y_prob, sample_weight).pair(target)
     answers = pair.predicted >= 1.0 - unsure_cost / error_cost
     cost_of_row = np.where(answers, error_cost * (1.0 - pair.observed), unsure_cost)
     return -float(np.sum(pair.weighed(cost_of_row)))
@@ -256,21 +256,21 @@ def calibration_slope_intercept(
     >>> fit.slope.low < 1 < fit.slope.high
     True
     """
-    return slope_intercept(Given(y_true, y_prob, sample_weight).pair(target))
+    return slope_intercept(MetricInput(y_true, y_prob, sample_weight).pair(target))
 
 
-def slope_intercept(pair: Pair) -> SlopeIntercept:
+def slope_intercept(pair: TargetData) -> SlopeIntercept:
     """Slope, intercept, in the large and ratio of a pair."""
     intercept, slope = _fit(pair, 2)
     return SlopeIntercept(slope, intercept, in_the_large(pair), ratio_of(pair))
 
 
-def in_the_large(pair: Pair) -> Estimate:
+def in_the_large(pair: TargetData) -> Estimate:
     """The shift in log-odds after which as many events are predicted as were observed."""
     return _fit(pair, 1)[0]
 
 
-def _fit(pair: Pair, free: int) -> list[Estimate]:
+def _fit(pair: TargetData, free: int) -> list[Estimate]:
     """Newton's method on one or two free coefficients, of the rows with log-odds; the slope starts, or stays, at 1.
 
     A whole step from there may lead far beyond the minimum where the slope is nowhere near 1 (scores of the other
@@ -344,7 +344,7 @@ def logistic_loss(
     return total[0, 0], total[1], total[2:]
 
 
-def _covariance(pair: Pair, theta: Array, hessian: Array) -> Array:
+def _covariance(pair: TargetData, theta: Array, hessian: Array) -> Array:
     bread = np.linalg.pinv(hessian)
     if pair.weight is None and pair.cluster is None:
         return bread
@@ -359,7 +359,7 @@ def _covariance(pair: Pair, theta: Array, hessian: Array) -> Array:
     return np.where(np.isfinite(found), found, np.inf)
 
 
-def ratio_of(pair: Pair) -> Estimate:
+def ratio_of(pair: TargetData) -> Estimate:
     """Predicted / observed, with the noise of what was observed: Σw(y - p/ratio), by cluster where there are any."""
     predicted, observed = (float(np.sum(pair.weighed(each))) for each in (pair.predicted, pair.observed))
     if observed == 0 or predicted == 0:
@@ -395,7 +395,7 @@ def integrated_calibration_index(
     number("span", span, 0.0, 1.0, above=True)
     from miscal.metrics.curves import smooth
 
-    pair = Given(y_true, y_prob, sample_weight).pair(target)
+    pair = MetricInput(y_true, y_prob, sample_weight).pair(target)
     scores = np.unique(pair.predicted)
     if scores.size > GRID:
         scores = np.unique(np.quantile(scores, np.linspace(0, 1, GRID)))

@@ -5,20 +5,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from miscal.cells.ranges import Bins
+from miscal.data.arrays import Array, Plain
 from miscal.data.checks import number, whole
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Array, Plain
-from miscal.inference.maxima import LocalGaps, LocalNoise, neighbourhood_noise
-from miscal.inference.nulls import Steps, beyond_score
-from miscal.inference.residual import Noise, choose_null
-from miscal.inference.sums import seed_of, unwarned
-from miscal.metrics.arrays import also_of_tables, bins_asked
+from miscal.data.target import pair
+from miscal.metrics.inputs import also_of_tables, bins_asked
 from miscal.metrics.neighbourhood_errors import Kernel, Neighbourhoods, bandwidth_array, check_kernel
 from miscal.metrics.neighbourhood_places import REAL, feature_map, worst_table
 from miscal.metrics.score_errors import MEANS, score_bins
-from miscal.pairs import pair
-from miscal.pooling.bins import Bins
 from miscal.results import Result, Table, p_text
+from miscal.stats.cell_sums import seed_of, unwarned
+from miscal.stats.maxima import LocalGaps, LocalNoise, neighbourhood_noise
+from miscal.stats.null_draws import WalkSteps, beyond_score
+from miscal.stats.sign_flip import NullModel, choose_null
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +147,7 @@ def by_neighbourhood(
     )
     chosen = choose_null(compared, null)
     local = _local_gaps(problem, chosen, min_information)
-    residuals = Steps.of(compared, chosen.null == "residual", seed_of(random_state), problem.scale)
+    residuals = WalkSteps.of(compared, chosen.null == "residual", seed_of(random_state), problem.scale)
     noise = neighbourhood_noise(problem.weights, cells, local, residuals, draws, random_state)
     beyond = beyond_score(compared, random_state)
     described = {name: p.columns[name] for name in names or p.columns}
@@ -212,7 +212,7 @@ def _result(
     )
 
 
-def _local_gaps(problem: Neighbourhoods, chosen: Noise, least: float) -> LocalGaps:
+def _local_gaps(problem: Neighbourhoods, chosen: NullModel, least: float) -> LocalGaps:
     """Gap, standard error and information around each row; information is that of events at a rate of one half.
 
     Where outcomes are no events, no neighbourhood counts as quieter than such predictions are in the whole table.

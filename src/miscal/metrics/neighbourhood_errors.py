@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from miscal.cells.ranges import Bins, bin_index
 from miscal.data import responses
+from miscal.data.arrays import Array, named_columns
 from miscal.data.checks import check_lengths, one_of, probability_matrix, refuse_rows
 from miscal.data.columns import Column, column
 from miscal.data.errors import refusal, refusing
-from miscal.data.vectors import Array, named_columns
+from miscal.data.target import TargetData
 from miscal.kernels.neighbours import device_available, local_sums, scales_of
-from miscal.metrics.arrays import Given
+from miscal.metrics.inputs import MetricInput
 from miscal.metrics.score_errors import score_bins
-from miscal.pairs import Pair
-from miscal.pooling.bins import Bins, bin_index
 
 KERNELS = {"laplacian": "cityblock", "gaussian": "sqeuclidean", "group": "hamming"}  # and their distances
 LARGEST = 1e150  # squares of features and their sums must stay finite
@@ -109,7 +109,7 @@ def query_predictions(query_prob: Any, target: str, n_classes: int) -> Array:
 class Neighbourhoods:
     """Checked inputs of one call: who is compared with whom."""
 
-    pair: Pair
+    pair: TargetData
     features: Array  # (n, d)
     cells: Array  # (n,) bins of the score
     edges: Array  # of these bins
@@ -234,7 +234,7 @@ def local_calibration_error(
         got = f"got a {type(queries).__name__}"
         with refusing("must be (probabilities, features)", "'queries'", got=got):
             asked_prob, asked_features = queries
-    given, binary = Given(y_true, y_prob, sample_weight, response), response == "binary"
+    given, binary = MetricInput(y_true, y_prob, sample_weight, response), response == "binary"
     if kernel == "group":
         matrix, asked = group_matrix(features, asked_features)
     else:

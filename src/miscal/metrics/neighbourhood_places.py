@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from miscal.cells.coding import Encoding, mean_and_spread
+from miscal.data.arrays import Array, Floats, Plain
 from miscal.data.checks import check_lengths, one_of, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Array, Floats, Plain
-from miscal.inference.maxima import LocalGaps, LocalNoise
 from miscal.metrics.neighbourhood_errors import Neighbourhoods, feature_matrix
-from miscal.pooling.columns import Encoding, mean_and_spread
 from miscal.results import Table
+from miscal.stats.maxima import LocalGaps, LocalNoise
 
 TABULAR = 20  # principal components where no number is asked for: the paper's for tables
 MOST_LEVELS = 50  # of a category; the rarer ones are one level together

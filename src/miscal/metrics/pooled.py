@@ -9,13 +9,38 @@ from typing import Any
 
 import numpy as np
 
-from miscal.carriers.summary import GRID
-from miscal.carriers.tally import Tally
+from miscal.aggregate.in_memory import DISTINCT, Walk, tally, walk
+from miscal.aggregate.summary import GRID
+from miscal.aggregate.tally import Tally
+from miscal.cells.partitions import OF_SCORE, BinPooling, Cells, LevelPooling, Numbered, Pooling, Ranges
+from miscal.cells.ranges import grid_quantiles, united
+from miscal.data.arrays import Array, Plain
 from miscal.data.responses import Units
-from miscal.data.vectors import Array, Plain
-from miscal.engines.memory import DISTINCT, Walk, tally, walk
-from miscal.inference.adjust import agreeing, cell_gap_intervals, holm, minimum_detectable_gap
-from miscal.inference.aggregates import (
+from miscal.data.target import TargetData
+from miscal.metrics.inputs import Norm, bins_asked, norm_power
+from miscal.results import Result, Table
+from miscal.stats.binomial import EXACT_ROWS, CellPValues, cell_p_values
+from miscal.stats.cell_sums import (
+    EFFECTIVE_EVENTS,
+    CellRows,
+    CellSums,
+    CellTestSettings,
+    effective_events,
+    effective_events_of,
+    rows_of_cells,
+    unwarned,
+)
+from miscal.stats.combined_test import (
+    CombinedTest,
+    Quadratic,
+    VariablePieces,
+    drawn_tests,
+    of_levels,
+    of_score,
+    of_variable,
+    omnibus,
+)
+from miscal.stats.metric_null import (
     DRAWS,
     FLOOR_DRAWS,
     NullSummary,
@@ -23,34 +48,9 @@ from miscal.inference.aggregates import (
     aggregate_null,
     kuiper_p_value,
 )
-from miscal.inference.cells import EXACT_ROWS, CellPValues, cell_p_values
-from miscal.inference.nulls import ROW_DRAWS, consistency_band, stretch_of
-from miscal.inference.omnibus import (
-    Omnibus,
-    Pieces,
-    Quadratic,
-    drawn_tests,
-    of_levels,
-    of_score,
-    of_variable,
-    omnibus,
-)
-from miscal.inference.residual import Noise, choose_null
-from miscal.inference.sums import (
-    EFFECTIVE_EVENTS,
-    CellRows,
-    Judging,
-    Sums,
-    effective_events,
-    effective_events_of,
-    rows_of_cells,
-    unwarned,
-)
-from miscal.metrics.arrays import Norm, bins_asked, norm_power
-from miscal.pairs import Pair
-from miscal.pooling.bins import grid_quantiles, united
-from miscal.pooling.cells import OF_SCORE, BinPooling, Cells, LevelPooling, Numbered, Pooling, Ranges
-from miscal.results import Result, Table
+from miscal.stats.multiplicity import agreeing, cell_gap_intervals, holm, minimum_detectable_gap
+from miscal.stats.null_draws import ROW_DRAWS, consistency_band, stretch_of
+from miscal.stats.sign_flip import NullModel, choose_null
 
 MANY_ROWS = 20_000
 # Cells times draws: with very many levels the aggregate hardly varies, and fewer draws do.
@@ -72,9 +72,9 @@ class Pooled:
     """
 
     tally: Tally
-    sums: Sums
-    noise: Noise
-    how: Judging
+    sums: CellSums
+    noise: NullModel
+    how: CellTestSettings
     tests: CellPValues
     adjusted: Array
     summary: NullSummary
@@ -141,7 +141,7 @@ class Pooled:
         settings: Plain,
         extra: Plain,
         *,
-        tested: Omnibus | None = None,
+        tested: CombinedTest | None = None,
         words: str = "",
         table: Table | None = None,
     ) -> Result:
@@ -181,7 +181,7 @@ def draws_for(cells: int) -> int:
     return int(np.clip(MOST_VALUES // max(cells, 1), FLOOR_DRAWS, DRAWS))
 
 
-def pooled(pair: Pair, pooling: Pooling, *, null: str = "bernoulli", **options: Any) -> Pooled:
+def pooled(pair: TargetData, pooling: Pooling, *, null: str = "bernoulli", **options: Any) -> Pooled:
     """Tally, test every cell, and compare the error with its noise; options are those of `pooled_of`."""
     noise = choose_null(pair, null)
     made = tally(pair, pooling)
@@ -190,7 +190,7 @@ def pooled(pair: Pair, pooling: Pooling, *, null: str = "bernoulli", **options: 
 
 def pooled_of(
     made: Tally,
-    noise: Noise,
+    noise: NullModel,
     rows: CellRows | None = None,
     *,
     norm: Norm = "l1",
@@ -216,14 +216,14 @@ def pooled_of(
     return Pooled(made, sums, noise, how, tests, holm(tests.p_value), summary, level, error, drawn)
 
 
-def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally, noise: Noise) -> CellRows | None:
+def _rows_if_needed(pair: TargetData, pooling: Pooling, sums: Tally, noise: NullModel) -> CellRows | None:
     """The rows sorted by cell, where small cells, clusters or flipped signs need them."""
     flips = noise.null == "residual"
     if flips and pair.cluster is None and pair.count is not None and pair.count.sum() > MOST_TRIALS:
         return None
     needed = sums.counts <= EXACT_ROWS
     if sums.weighted:
-        needed |= effective_events(Sums.of(sums)) < EFFECTIVE_EVENTS
+        needed |= effective_events(CellSums.of(sums)) < EFFECTIVE_EVENTS
     needed &= sums.counts > 0
     if not (flips or needed.any()):
         return None
@@ -244,7 +244,7 @@ def _places(cells: Cells, units: Units) -> Plain:
     return {"label": cells.labels(), "low": low, "high": high}
 
 
-def walk_summary(pair: Pair, key: Array | None, noise: Noise, random_state: int = 0) -> Walked:
+def walk_summary(pair: TargetData, key: Array | None, noise: NullModel, random_state: int = 0) -> Walked:
     """The walk along a key and how its range compares with noise."""
     walked, clustered = walk(pair, key), pair.cluster is not None
     residual = pair.observed - pair.predicted
@@ -262,7 +262,7 @@ def walk_summary(pair: Pair, key: Array | None, noise: Noise, random_state: int 
             # A cluster is flipped as one, so a row that stands for several trials is one step of their total weight.
             rows = rows_of_cells(codes, keys.size, replace(pair, weight=pair.first, count=None))
         elif by_model and keys.size <= MOST_KEYS:  # aggregated rows are drawn key by key, not trial by trial
-            ties = Sums.of(tally(pair, LevelPooling(codes, Numbered(keys.size))))
+            ties = CellSums.of(tally(pair, LevelPooling(codes, Numbered(keys.size))))
     how = noise.judging(weighted=pair.weight is not None, rows=rows, random_state=random_state)
     how = how if pair.count is None else replace(how, model_variance=False)
     return walked, kuiper_p_value(walked, how, events=events, happened=happened, ties=ties)
@@ -280,7 +280,7 @@ def worst_cell(found: Pooled) -> Plain:
 
 
 # ---- the tests that make a result's p-value: several complementary ones, on draws of the same cells ------------------
-def levels_tested(found: Pooled) -> Omnibus:
+def levels_tested(found: Pooled) -> CombinedTest:
     """Of cells that have no order."""
     sums, noise, drawn = found.sums, found.noise, found.drawn
     exact = noise.null == "bernoulli" and np.isfinite(found.adjusted).any()
@@ -295,8 +295,8 @@ def along_tested(
     found: Pooled,
     grid: Tally,
     kuiper: float,
-    rows: tuple[Pair, Array] | None = None,
-) -> Omnibus:
+    rows: tuple[TargetData, Array] | None = None,
+) -> CombinedTest:
     """Of a variable, or of the score, from a fine grid of it.
 
     Clusters, flipped signs and weights need the rows and their values. No piece of the grid goes across an edge.
@@ -306,7 +306,7 @@ def along_tested(
     cell = np.searchsorted(cells.edges[1:-1], fine.edges[1:], side="left")
     cell = np.append(cell, [cells.edges.size - 1] * fine.missing)
     filled = np.flatnonzero(grid.weight > 0)
-    pieces = Pieces.of(found.noise.sums(grid).take(filled), cell[filled])
+    pieces = VariablePieces.of(found.noise.sums(grid).take(filled), cell[filled])
     sums = pieces.sums
     if cells.name == OF_SCORE:
         tests = of_score(pieces, found.error, binary=found.noise.binary)
@@ -331,14 +331,14 @@ def along_tested(
     return omnibus([*tests], drawn_tests(sums, tests, how, DRAWS), known)
 
 
-def grid_of(found: Pooled, pair: Pair, values: Array) -> Tally:
+def grid_of(found: Pooled, pair: TargetData, values: Array) -> Tally:
     """Sums of a fine grid of the score or of a variable that has the edges of its ranges."""
     cells: Any = found.tally.cells
     fine = replace(cells, edges=fine_edges(pair, values, cells))
     return tally(pair, BinPooling(np.ascontiguousarray(values, float), fine))
 
 
-def fine_edges(pair: Pair, values: Array, cells: Ranges) -> Array:
+def fine_edges(pair: TargetData, values: Array, cells: Ranges) -> Array:
     """Edges of a fine grid: of probabilities always the same and those of the bins, else by rank."""
     probabilities = cells.name == OF_SCORE and pair.binary
     return np.unique(np.append(GRID, cells.edges)) if probabilities else grid_edges(values, cells.edges)

@@ -9,18 +9,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from miscal.carriers.tally import HIGH_UNIT, LOW_UNIT, carried
+from miscal.aggregate.tally import HIGH_UNIT, LOW_UNIT, carried
+from miscal.cells.ranges import Bins, edges_for, ends_of
+from miscal.data.arrays import Array
 from miscal.data.checks import refuse_rows, truth
 from miscal.data.errors import nearest, refusal
 from miscal.data.libraries import sparse
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Array
-from miscal.inference.clusters import flip_groups, flipped_weight
+from miscal.data.target import TargetData, outcome_pair
 from miscal.kernels import variation
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.score_errors import span_of
-from miscal.pairs import Pair, outcome_pair
-from miscal.pooling.bins import Bins, edges_for, ends_of
+from miscal.stats.cluster_draws import flip_groups, flipped_weight
 
 NO_VALUES = np.empty(0)
 NO_LIMBS = np.empty((0, 0, 2), np.int64)
@@ -84,7 +84,7 @@ GIVEN = -1
 
 
 @dataclass(frozen=True)
-class Measure:
+class VariationMeasure:
     """A measure of variation: its name, the kernels' code for it (-1: a callable), and the function itself.
 
     corrected : whether frequencies are freed of their bias
@@ -145,7 +145,7 @@ class Measure:
         return np.asarray(slopes)
 
 
-def measure_of(variation: Any, bias_correction: Any = False) -> Measure:
+def measure_of(variation: Any, bias_correction: Any = False) -> VariationMeasure:
     """The measure that a name or a callable stands for; a correction that does not exist is refused."""
     if isinstance(variation, str) and variation in NAMED:
         name, kind, function = variation, list(NAMED).index(variation), NAMED[variation]
@@ -160,7 +160,7 @@ def measure_of(variation: Any, bias_correction: Any = False) -> Measure:
         what = "is known for the entropy, the confidence and the qualitative variation only"
         hint = "use bias_correction=False, or by_variation, whose noise floor holds the bias"
         raise refusal(what, "'bias_correction'", got=f"'variation' is {name}", hint=hint)
-    return Measure(name, kind, function, bool(bias_correction))
+    return VariationMeasure(name, kind, function, bool(bias_correction))
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,14 +194,14 @@ class Ranked:
     """Predictions whose rows are ranked and pooled by their variation."""
 
     predictions: Predictions
-    measure: Measure
+    measure: VariationMeasure
     edges: Array
     values: Array  # variations of all rows where they had to be computed first, else empty
 
 
 def ranked(
     predictions: Predictions,
-    measure: Measure,
+    measure: VariationMeasure,
     bins: Bins,
     strategy: str,
     range: tuple[float, float] | None,  # noqa: A002
@@ -303,7 +303,7 @@ def rank_sums(rows: Ranked) -> RankSums:
     return RankSums(rows.edges, count, weight[:, 0], size, predicted, observed, variations, gap)
 
 
-def _block_sums(rows: Ranked, weights: Pair, start: int, stop: int) -> tuple[Array, ...]:
+def _block_sums(rows: Ranked, weights: TargetData, start: int, stop: int) -> tuple[Array, ...]:
     """Weight of each rank, sums, rows, and sum of squared weights."""
     bins, columns = rows.edges.size - 1, rows.predictions.n_classes + 1
     counts, whole = np.zeros((bins, columns - 1)), weights.whole

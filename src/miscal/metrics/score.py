@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 
+from miscal.cells.ranges import Bins
+from miscal.data.arrays import Array, Plain
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
-from miscal.data.vectors import Array, Plain
-from miscal.inference.aggregates import RANGE_MEAN, NullSummary, smooth_noise
-from miscal.inference.omnibus import Omnibus
-from miscal.inference.residual import Noise
-from miscal.inference.sums import NORMAL_95
+from miscal.data.target import TargetData, pair
 from miscal.metrics import losses
-from miscal.metrics.arrays import Norm, also_of_tables
+from miscal.metrics.inputs import Norm, also_of_tables
 from miscal.metrics.pooled import Pooled, Walked, along_tested, grid_of, pooled, walk_summary
 from miscal.metrics.score_errors import score_bins, smooth_error, span_of
-from miscal.pairs import Pair, pair
-from miscal.pooling.bins import Bins
 from miscal.results import Result
+from miscal.stats.cell_sums import NORMAL_95
+from miscal.stats.combined_test import CombinedTest
+from miscal.stats.metric_null import RANGE_MEAN, NullSummary, smooth_noise
+from miscal.stats.sign_flip import NullModel
 
 CROWDED = 0.05  # when half the scores lie below this, a logit axis shows more
 HISTOGRAM = 40
@@ -76,9 +76,9 @@ def by_score(
 
 def score_result(
     found: Pooled,
-    compared: Pair,
+    compared: TargetData,
     walked: Walked,
-    tested: Omnibus,
+    tested: CombinedTest,
     settings: Mapping[str, Any],
 ) -> Result:
     """The record of the bins, and of the other numbers by score.
@@ -91,7 +91,7 @@ def score_result(
     return found.result("Calibration by score", "score", {**settings, **used}, extra, tested=tested)
 
 
-def _extras(compared: Pair, noise: Noise, along: Walked, random_state: int) -> Plain:
+def _extras(compared: TargetData, noise: NullModel, along: Walked, random_state: int) -> Plain:
     """The other numbers by score, and what the figures draw."""
     (walked, kuiper), units = along, noise.units
     scores, weight, events = losses.pooled_scores(compared)
@@ -123,7 +123,7 @@ def _extras(compared: Pair, noise: Noise, along: Walked, random_state: int) -> P
     }
 
 
-def _of_events(compared: Pair, noise: Noise, pooled: tuple[Array, ...], random_state: int) -> Plain:
+def _of_events(compared: TargetData, noise: NullModel, pooled: tuple[Array, ...], random_state: int) -> Plain:
     """What only events have: slope of the log-odds, losses, ranking, rows said to be certain."""
     fit = losses.slope_intercept(compared)
     smooth = smooth_error(compared)
@@ -153,7 +153,7 @@ def _numbers(estimate: losses.Estimate) -> Plain:
     return {"value": estimate.value, "interval": [estimate.low, estimate.high]}
 
 
-def _certain(compared: Pair) -> dict[str, int]:
+def _certain(compared: TargetData) -> dict[str, int]:
     """How many rows were said to be 0 and 1, how many of them went the other way, and how many no slope is fitted to.
 
     Of aggregated rows the trials are counted.
@@ -170,7 +170,7 @@ def _certain(compared: Pair) -> dict[str, int]:
     return {name: times[rows].sum() for name, rows in made.items()}
 
 
-def _histogram(compared: Pair) -> dict[str, list[float]]:
+def _histogram(compared: TargetData) -> dict[str, list[float]]:
     low, high = (0.0, 1.0) if compared.binary else span_of(compared.predicted)
     edges = np.linspace(low, high, HISTOGRAM + 1)
     # Means of cells differ in their last digit with the order of their rows, and may lie on an edge.

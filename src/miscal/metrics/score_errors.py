@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from miscal.carriers.tally import Tally
+from miscal.aggregate.in_memory import LEAST_ROWS, mean_tally, mean_tally_of, quantile_tally, walk_range
+from miscal.aggregate.tally import Tally
+from miscal.cells.coding import field_pooling
+from miscal.cells.partitions import OF_SCORE, BinPooling, LevelPooling, Numbered, Ranges
+from miscal.cells.ranges import Bins, edges_for, ends_of, given_edges, numbered, warn_of_merged
+from miscal.data.arrays import Array
 from miscal.data.checks import number, one_of, whole
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import Array
-from miscal.engines.memory import LEAST_ROWS, mean_tally, mean_tally_of, quantile_tally, walk_range
+from miscal.data.target import TargetData
 from miscal.kernels.classes import class_means
 from miscal.kernels.neighbours import laplacian_energy
 from miscal.kernels.sums import on_grid
 from miscal.kernels.threads import BLOCK, over_blocks
-from miscal.metrics.arrays import Given, Norm, aggregate
-from miscal.pairs import Pair
-from miscal.pooling.bins import Bins, edges_for, ends_of, given_edges, numbered, warn_of_merged
-from miscal.pooling.cells import OF_SCORE, BinPooling, LevelPooling, Numbered, Ranges
-from miscal.pooling.columns import field_pooling
+from miscal.metrics.inputs import MetricInput, Norm, aggregate
 
 UNIT = (0.0, 1.0)
 MEANS = RESPONSES[1:]
@@ -29,7 +29,7 @@ STEPS_A_BANDWIDTH = 16
 
 
 def score_bins(
-    pair: Pair,
+    pair: TargetData,
     bins: Bins,
     strategy: str,
     range: tuple[float, float] = UNIT,  # noqa: A002
@@ -107,7 +107,7 @@ def expected_calibration_error(
     >>> round(expected_calibration_error([0, 1, 1, 1], [0.1, 0.8, 0.9, 0.6], bins=2), 6)
     0.2
     """
-    given = Given(y_true, y_prob, sample_weight, response)
+    given = MetricInput(y_true, y_prob, sample_weight, response)
     pair = given.pair(target, correct)
     on = None if bin_on is None else given.numbers(bin_on, "'bin_on'")
     quick = quick_bins(pair, bins, strategy)
@@ -119,7 +119,7 @@ def expected_calibration_error(
     return tally_error(found, norm) * given.scale
 
 
-def quick_bins(pair: Pair, bins: Bins, strategy: str) -> int:
+def quick_bins(pair: TargetData, bins: Bins, strategy: str) -> int:
     """How many bins of equal support have edges and tally found in one pass: those of many plain rows, else none."""
     many = pair.plain and pair.binary and pair.rows > LEAST_ROWS and numbered(bins)
     return max(int(bins), 0) if many and strategy == "quantile" else 0  # type: ignore[arg-type]
@@ -184,7 +184,7 @@ def classwise_calibration_error(
     0.175
     """
     one_of("definition", definition, ("one-vs-rest", "true-label"))
-    given = Given(y_true, y_prob, sample_weight)
+    given = MetricInput(y_true, y_prob, sample_weight)
     if definition == "true-label":
         return _by_true_label(given, bins, strategy, range, norm)
     p, whole = given.predictions, numbered(bins)
@@ -208,7 +208,9 @@ def classwise_calibration_error(
     return float(np.mean(errors))
 
 
-def _by_true_label(given: Given, bins: Bins, strategy: str, ends: tuple[float, float], norm: Norm) -> float:
+def _by_true_label(
+    given: MetricInput, bins: Bins, strategy: str, ends: tuple[float, float], norm: Norm
+) -> float:
     """Mean over the true classes that occur of the top label's calibration error among their rows."""
     pair = given.pair("top")
     scores = score_bins(pair, bins, strategy, ends)
@@ -246,7 +248,9 @@ def groupwise_maximum_calibration_error(
     ... )
     0.15
     """
-    gaps, _ = _group_gaps(Given(y_true, y_prob, sample_weight), groups, bins, strategy, min_count, target)
+    gaps, _ = _group_gaps(
+        MetricInput(y_true, y_prob, sample_weight), groups, bins, strategy, min_count, target
+    )
     return float(np.fmax.reduce(np.abs(gaps), axis=None, initial=np.nan))
 
 
@@ -275,7 +279,7 @@ def groupwise_expected_calibration_error(
     0.15
     """
     gaps, weight = _group_gaps(
-        Given(y_true, y_prob, sample_weight), groups, bins, strategy, min_count, target
+        MetricInput(y_true, y_prob, sample_weight), groups, bins, strategy, min_count, target
     )
     with np.errstate(invalid="ignore"):  # of groups without a row
         errors = aggregate(gaps, np.where(np.isfinite(gaps), weight, 0.0))
@@ -283,7 +287,7 @@ def groupwise_expected_calibration_error(
 
 
 def _group_gaps(
-    given: Given, groups: Any, bins: Bins, strategy: str, min_count: int, target: str | int
+    given: MetricInput, groups: Any, bins: Bins, strategy: str, min_count: int, target: str | int
 ) -> tuple[Array, Array]:
     """Gap (NaN where too few rows) and weight of each group (row) and score bin (column)."""
     pair = given.pair(target)
@@ -314,12 +318,12 @@ def smooth_calibration_error(
     >>> smooth_calibration_error([0, 1, 1], [0.0, 1.0, 1.0])
     0.0
     """
-    return smooth_error(Given(y_true, y_prob, sample_weight).pair(target))
+    return smooth_error(MetricInput(y_true, y_prob, sample_weight).pair(target))
 
 
-def smooth_error(pair: Pair) -> float:
+def smooth_error(pair: TargetData) -> float:
     """SmoothECE of a pair."""
-    from miscal.inference.aggregates import FINEST, NODES, fixed_point, spectrum_of
+    from miscal.stats.metric_null import FINEST, NODES, fixed_point, spectrum_of
 
     steps = NODES
     while True:
@@ -332,7 +336,7 @@ def smooth_error(pair: Pair) -> float:
         steps = min(FINEST, 1 << math.ceil(math.log2(2 * STEPS_A_BANDWIDTH / max(value, 1e-9))))
 
 
-def residual_mass(pair: Pair, steps: int) -> Array:
+def residual_mass(pair: TargetData, steps: int) -> Array:
     """The residual mass on a grid, per unit of weight."""
     weight = pair.uneven
 
@@ -370,7 +374,7 @@ def mean_kernel_calibration_error(
     0.211155
     """
     number("bandwidth", bandwidth, 0.0, above=True)
-    pair = Given(y_true, y_prob, sample_weight).pair(target)
+    pair = MetricInput(y_true, y_prob, sample_weight).pair(target)
     weight, _ = pair.weights
     residual = (pair.predicted - pair.observed) * weight
     energy = laplacian_energy(pair.predicted, residual, float(bandwidth))
@@ -408,6 +412,6 @@ def kuiper_calibration_error(
     >>> round(kuiper_calibration_error([0, 0, 1, 1], [0.25, 0.25, 0.5, 0.75]), 6)
     0.1875
     """
-    given = Given(y_true, y_prob, sample_weight, response)
+    given = MetricInput(y_true, y_prob, sample_weight, response)
     key = None if order_by is None else given.numbers(order_by, "'order_by'")
     return walk_range(given.pair(target), key) * given.scale

@@ -12,29 +12,29 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from miscal.aggregate.in_memory import mean_tally, walk_range
+from miscal.data.arrays import Array, Plain
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction
-from miscal.data.vectors import Array, Plain
-from miscal.engines.memory import mean_tally, walk_range
-from miscal.inference.adjust import step_down
-from miscal.inference.aggregates import DRAWS, drawn_p, summary_of_draws
-from miscal.inference.clusters import flip_groups, flipped_weight
-from miscal.inference.nulls import ROW_DRAWS
-from miscal.inference.residual import Noise, choose_null
-from miscal.inference.sums import EFFECTIVE_EVENTS, seed_of
+from miscal.data.target import TargetData, checked_events, outcome_pair, pair
 from miscal.kernels.classes import class_residuals, draw_classes
 from miscal.kernels.threads import over_blocks
-from miscal.metrics.arrays import aggregate, also_of_tables
 from miscal.metrics.field import by_field
+from miscal.metrics.inputs import aggregate, also_of_tables
 from miscal.metrics.neighbourhood import by_neighbourhood
 from miscal.metrics.score import by_score
 from miscal.metrics.score_errors import score_bins
 from miscal.metrics.subpopulation import by_subpopulation
 from miscal.metrics.variable import by_variable
 from miscal.metrics.variation import by_variation
-from miscal.pairs import Pair, checked_events, outcome_pair, pair
 from miscal.results import Result, Table
+from miscal.stats.cell_sums import EFFECTIVE_EVENTS, seed_of
+from miscal.stats.cluster_draws import flip_groups, flipped_weight
+from miscal.stats.metric_null import DRAWS, drawn_p, summary_of_draws
+from miscal.stats.multiplicity import step_down
+from miscal.stats.null_draws import ROW_DRAWS
+from miscal.stats.sign_flip import NullModel, choose_null
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,9 @@ def _opened(
     data: Any, where: str, *, memory: Any = None, columns: Any = None, prediction: Any = None, **options: Any
 ) -> tuple[Any, Any, Any]:
     """A table, which columns mean what, and its rows: all of them, or a sample."""
-    from miscal.engines.gathering import gather, half_of_memory, rows_that_fit
-    from miscal.engines.roles import Roles
-    from miscal.engines.source import opened
+    from miscal.aggregate.column_roles import ColumnRoles
+    from miscal.aggregate.sample import gather, half_of_memory, rows_that_fit
+    from miscal.aggregate.source import opened
 
     named = {"outcome": options.get("outcome"), "probability": options.get("probability", prediction)}
     missing = [name for name, column in named.items() if column is None]
@@ -119,7 +119,7 @@ def _opened(
         got = f"data is {type(data).__name__}, not Predictions"
         raise refusal(f"needs {' and '.join(missing)}", where, got=got, hint=hint)
     probability = one_prediction(options.get("probability"), prediction, options.get("response", "binary"))
-    roles = Roles.told(where, options | {"probability": probability})
+    roles = ColumnRoles.told(where, options | {"probability": probability})
     source = opened(data, memory)
     in_memory = memory is None and source.rows is not None and not isinstance(data, (str, PathLike))
     limit = None if in_memory else rows_that_fit(memory or half_of_memory(), source.kinds, source.texts)
@@ -205,7 +205,7 @@ def by_class(p: Predictions, spec: Any = None) -> Result:
 
 
 @dataclass(frozen=True, eq=False)
-class Pools:
+class ClassPools:
     """How rows are pooled for every class by a spec: what the cells are, and the cell of each row and class (n, K).
 
     weight, predicted, observed, apart : Σw, Σw·p, Σw·y and Σw·(p - y) of every class and cell, (K, cells); unused cells
@@ -226,7 +226,7 @@ class Pools:
         gaps = apart / np.where(self.weight > 0, self.weight, 1.0)
         return aggregate(gaps, self.weight, self.spec.norm)
 
-    def drawn_errors(self, noise: Noise) -> Array:
+    def drawn_errors(self, noise: NullModel) -> Array:
         """Errors of all classes in draws under the null, (draws, K)."""
         matrix, weights = self.predictions.probability, outcome_pair(self.predictions)
         if matrix.ndim == 1:
@@ -243,7 +243,7 @@ class Pools:
 
         return np.concatenate(over_blocks(draws, work, DRAWS_A_BLOCK))
 
-    def _flipped_errors(self, matrix: Array, weights: Pair, draws: int) -> Array:
+    def _flipped_errors(self, matrix: Array, weights: TargetData, draws: int) -> Array:
         """Errors of residuals with random signs, one a cluster and the same for all classes."""
         shape = self.weight.shape
         group = flip_groups(weights.rows, weights.cluster, self.weight.size)
@@ -257,7 +257,7 @@ class Pools:
         return np.concatenate([self.errors((some @ flat).reshape(-1, *shape)) for some in blocks])
 
 
-def _pools(p: Predictions, spec: Any) -> Pools:
+def _pools(p: Predictions, spec: Any) -> ClassPools:
     """In bins of each class's own probability."""
     codes, pools, tallies = np.empty((p.rows, p.n_classes), np.int32), [], []
     for k in range(p.n_classes):
@@ -268,10 +268,10 @@ def _pools(p: Predictions, spec: Any) -> Pools:
     sums = np.zeros((4, p.n_classes, max(each.cells.count for each in pools)))
     for k, each in enumerate(tallies):
         sums[:, k, : each.cells.count] = each.weight, each.predicted, each.observed, each.events_off
-    return Pools(p, spec, [each.cells for each in pools], codes, *sums)
+    return ClassPools(p, spec, [each.cells for each in pools], codes, *sums)
 
 
-def _table(pools: Pools, errors: Array, drawn: Array, noise: Noise) -> Table:
+def _table(pools: ClassPools, errors: Array, drawn: Array, noise: NullModel) -> Table:
     p, classes = pools.predictions, np.arange(len(errors))
     weight, outcomes = pools.weight.sum(axis=1), pools.observed.sum(axis=1)
     predicted, observed = pools.predicted.sum(axis=1) / weight, outcomes / weight

@@ -8,30 +8,30 @@ from typing import Any
 
 import numpy as np
 
+from miscal.aggregate.subpopulations import Ordered, Search, information
+from miscal.cells.subpopulations import Conjunctions, Definition
+from miscal.data.arrays import Array, Plain
 from miscal.data.checks import one_of, whole
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
-from miscal.data.vectors import Array, Plain
-from miscal.engines.subpopulations import Ordered, Search, information
-from miscal.inference import maxima
-from miscal.inference.aggregates import RANGE_MEAN
-from miscal.inference.residual import Noise, choose_null
-from miscal.inference.sums import Spread
+from miscal.data.target import TargetData, pair
 from miscal.kernels.subpopulation import HIGH_AT, LOW_AT, PREDICTED, ROWS, TOTAL, WEIGHT
-from miscal.metrics.arrays import also_of_tables
+from miscal.metrics.inputs import also_of_tables
 from miscal.metrics.score import POINTS, cumulative_curve
 from miscal.metrics.score_errors import MEANS
 from miscal.metrics.subpopulation_errors import (
     VARIANCES,
-    Asked,
+    SubpopulationRequest,
     emphasised,
     least_rows,
     ordered_by_score,
     warn_of_infinite,
 )
-from miscal.pairs import Pair, pair
-from miscal.pooling.subpopulations import Conjunctions, Definition
 from miscal.results import Result, Table, p_text
+from miscal.stats import maxima
+from miscal.stats.cell_sums import ResidualVariance
+from miscal.stats.metric_null import RANGE_MEAN
+from miscal.stats.sign_flip import NullModel, choose_null
 
 POWER = 0.84  # a gap this many deviations beyond the critical one is found 4 times in 5
 NAMED = 10  # worst subpopulations described in full
@@ -183,7 +183,7 @@ def by_subpopulation(
     compared = emphasised(pair(p, target), emphasis, rho)
     fewest, needed = least_rows(compared, min_size, min_information)
     rows = ordered_by_score(compared, variance)
-    asked = Asked(p.columns, names, p.rows, None, nominal, fewest, needed, random_state)
+    asked = SubpopulationRequest(p.columns, names, p.rows, None, nominal, fewest, needed, random_state)
     chosen = choose_null(compared, null)
     found, stretch = _with_noise(rows, asked.search(rows, subpopulations), compared, chosen, variance)
     values = maxima.scaled_errors(found.stats)
@@ -207,11 +207,11 @@ def by_subpopulation(
     method = f"{chosen.reason} {noise.method}" if chosen.null == "residual" else noise.method
     # Exposure alone is no weight.
     weighted = bool(rows.weight.size) if compared.binary else p.weight is not None
-    return Worst(rows, found, values, noise, p.units).result(settings, method, weighted=weighted)
+    return WorstSubpopulation(rows, found, values, noise, p.units).result(settings, method, weighted=weighted)
 
 
 def _with_noise(
-    rows: Ordered, found: Search, compared: Pair, chosen: Noise, variance: str
+    rows: Ordered, found: Search, compared: TargetData, chosen: NullModel, variance: str
 ) -> tuple[Search, Array | float]:
     """The search with the variances of M, and by how much the draws of each subpopulation are widened.
 
@@ -223,7 +223,7 @@ def _with_noise(
     if variance != "residual":
         return found, stretch
     if compared.cluster is not None and not compared.binary:
-        stats, _ = maxima.no_quieter(rows, found, Spread.of(replace(compared, cluster=None)))
+        stats, _ = maxima.no_quieter(rows, found, ResidualVariance.of(replace(compared, cluster=None)))
     return replace(found, stats=stats), stretch
 
 
@@ -234,7 +234,7 @@ def _asked_words(subpopulations: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Worst:
+class WorstSubpopulation:
     """What a search found and what is known of its noise, worst first, for people."""
 
     rows: Ordered

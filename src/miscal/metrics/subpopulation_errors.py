@@ -11,21 +11,21 @@ from typing import Any
 
 import numpy as np
 
+from miscal.aggregate.subpopulations import Ordered, PathSearch, Search, ordered, ordered_real, search_lists
+from miscal.cells import subpopulations as pools
+from miscal.cells.parse import rows_where
+from miscal.cells.ranges import numbered
+from miscal.data.arrays import Array
 from miscal.data.checks import number, one_of, probability_matrix, refuse_rows, row_numbers, weights, whole
 from miscal.data.columns import Columns, columns_given
 from miscal.data.errors import nearest, refusal, refusing, warn
-from miscal.data.vectors import Array
-from miscal.engines.subpopulations import Ordered, PathSearch, Search, ordered, ordered_real, search_lists
-from miscal.inference.maxima import no_quieter, scaled_errors
-from miscal.inference.residual import choose_null
-from miscal.inference.sums import seed_of
+from miscal.data.target import TargetData
 from miscal.kernels.subpopulation import CORRECTED, PAPER
 from miscal.kernels.threads import over_blocks
-from miscal.metrics.arrays import Given
-from miscal.pairs import Pair
-from miscal.pooling import subpopulations as pools
-from miscal.pooling.bins import numbered
-from miscal.pooling.parsing import rows_where
+from miscal.metrics.inputs import MetricInput
+from miscal.stats.cell_sums import seed_of
+from miscal.stats.maxima import no_quieter, scaled_errors
+from miscal.stats.sign_flip import choose_null
 
 VARIANCES = ("residual", "corrected", "paper")
 # Each emphasis by the score, and how `proportional_weights` holds its weights finite.
@@ -46,7 +46,7 @@ def nominal_names(columns: Columns, names: list[str], nominal: Any) -> set[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class SubpopulationRequest:
     """What is searched, and among what.
 
     columns : of the rows that are measured; given : how many rows masks and numbers speak of; kept : those of them that
@@ -209,7 +209,7 @@ def multicalibration_error(
     0.2517244713
     """
     one_of("variance", variance, VARIANCES)
-    given = Given(y_true, y_prob, sample_weight, response, exposure)
+    given = MetricInput(y_true, y_prob, sample_weight, response, exposure)
     compared, columns = emphasised(given.pair(target), emphasis, rho), None
     least, information = least_rows(compared, min_size, min_information)
     if features is not None:
@@ -217,7 +217,9 @@ def multicalibration_error(
         columns = columns if given.kept is None else columns.take(given.kept)
     among = columns, list(columns or ()), given.rows, given.kept
     rows = ordered_by_score(compared, variance)
-    found = Asked(*among, nominal, least, information, random_state).search(rows, subpopulations)
+    found = SubpopulationRequest(*among, nominal, least, information, random_state).search(
+        rows, subpopulations
+    )
     stats, spread = found.stats, choose_null(compared, "bernoulli").spread
     if variance == "residual" and spread is not None:
         stats, _ = no_quieter(rows, found, spread)
@@ -226,7 +228,7 @@ def multicalibration_error(
     return float(values.max()) * given.scale
 
 
-def least_rows(compared: Pair, min_size: Any, min_information: Any) -> tuple[int, float]:
+def least_rows(compared: TargetData, min_size: Any, min_information: Any) -> tuple[int, float]:
     """Fewest rows of a generated subpopulation, and least information of any.
 
     Information is that of events. Of other outcomes as many rows are needed as have it at a rate of one half.
@@ -237,7 +239,7 @@ def least_rows(compared: Pair, min_size: Any, min_information: Any) -> tuple[int
     return max(least, math.ceil(4.0 * information)), 0.0
 
 
-def ordered_by_score(compared: Pair, variance: str) -> Ordered:
+def ordered_by_score(compared: TargetData, variance: str) -> Ordered:
     """The rows in the order of the score, and how the variance of real responses is estimated from neighbours."""
     if compared.binary:
         return ordered(compared)
@@ -311,7 +313,7 @@ def low_prevalence_weights(y_true: Any, sample_weight: Any = None) -> Array:
     return np.where(outcome > 0, 1.0 / prevalence, 1.0) if prevalence > 0.0 else np.ones(outcome.size)
 
 
-def emphasised(pair: Pair, emphasis: str | None, rho: float) -> Pair:
+def emphasised(pair: TargetData, emphasis: str | None, rho: float) -> TargetData:
     """The pair with its sampling weights multiplied by those of an emphasis."""
     if emphasis is None:
         return pair

@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from miscal.aggregate.in_memory import mean_tally, quantile_tally
+from miscal.cells.coding import crossed, named_columns, range_pooling
+from miscal.cells.partitions import Pooling
+from miscal.cells.ranges import Bins, edges_for, ends_of, numbered
+from miscal.data.arrays import Array, Plain
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Array, Plain
-from miscal.engines.memory import mean_tally, quantile_tally
-from miscal.inference.adjust import holm
-from miscal.inference.omnibus import Omnibus
+from miscal.data.target import TargetData, pair
 from miscal.kernels.sorting import distinct_up_to
-from miscal.metrics.arrays import Given, Norm, also_of_tables, variable_columns
 from miscal.metrics.curves import curve_of
+from miscal.metrics.inputs import MetricInput, Norm, also_of_tables, variable_columns
 from miscal.metrics.pooled import (
     Pooled,
     Walked,
@@ -27,11 +29,9 @@ from miscal.metrics.pooled import (
     worst_cell,
 )
 from miscal.metrics.score_errors import quick_bins, tally_error
-from miscal.pairs import Pair, pair
-from miscal.pooling.bins import Bins, edges_for, ends_of, numbered
-from miscal.pooling.cells import Pooling
-from miscal.pooling.columns import crossed, named_columns, range_pooling
 from miscal.results import Result, Table
+from miscal.stats.combined_test import CombinedTest
+from miscal.stats.multiplicity import holm
 
 
 def variable_calibration_error(
@@ -71,7 +71,7 @@ def variable_calibration_error(
     >>> variable_calibration_error([1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5], [20, 30, 40, 50], bins=2)
     0.5
     """
-    given = Given(y_true, y_prob, sample_weight, response)
+    given = MetricInput(y_true, y_prob, sample_weight, response)
     pair = given.pair(target, correct)
     columns = [given.column(each) for each in variable_columns(variable)]
     first, values = columns[0], columns[0].values
@@ -85,7 +85,7 @@ def variable_calibration_error(
 
 def _pooling(
     each: Column,
-    pair: Pair,
+    pair: TargetData,
     bins: Bins,
     strategy: str = "quantile",
     span: tuple[float, float] | None = None,
@@ -164,7 +164,7 @@ def variable_result(
     settings: Mapping[str, Any],
     extra: Mapping[str, Any] | None = None,
     along: Walked | None = None,
-    tested: Omnibus | None = None,
+    tested: CombinedTest | None = None,
 ) -> Result:
     """The record of the ranges; of one variable with the walk along it and how its range compares with noise."""
     column = names[0] if len(names) == 1 else list(names)
@@ -184,7 +184,7 @@ def variable_result(
     return found.result(name, "variable", {"column": column, **settings}, more, tested=tested, words=words)
 
 
-def density_of(values: Array, compared: Pair, *, integer: bool) -> dict[str, list[float]]:
+def density_of(values: Array, compared: TargetData, *, integer: bool) -> dict[str, list[float]]:
     """Share of weight in equally wide bars over the middle 98% of the values: what the plot shows beneath."""
     known = ~np.isnan(values)
     weight, values = compared.weights[0][known], values[known]
@@ -232,7 +232,7 @@ def rank_variables(
     >>> table["name"].tolist()
     ['age', 'noise']
     """
-    given = Given(y_true, y_prob, sample_weight)
+    given = MetricInput(y_true, y_prob, sample_weight)
     pair = given.pair(target)
     found = [_row(given.column(each), pair, bins, random_state) for each in variable_columns(frame)]
     names = ("name", "error", "worst_value", "worst_gap", "p_value")
@@ -241,7 +241,7 @@ def rank_variables(
     return table.sort("error", descending=True)
 
 
-def _row(each: Column, pair: Pair, bins: int, random_state: int) -> tuple[Any, ...]:
+def _row(each: Column, pair: TargetData, bins: int, random_state: int) -> tuple[Any, ...]:
     pooling = _pooling(each, pair, bins)
     if each.missing.all() or each.nominal:
         found = pooled(pair, pooling, random_state=random_state)

@@ -4,26 +4,18 @@ from typing import Any
 
 import numpy as np
 
+from miscal.cells.partitions import Ranges
+from miscal.cells.ranges import Bins
+from miscal.data.arrays import Array, Plain
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Array, Plain
-from miscal.inference.adjust import holm
-from miscal.inference.aggregates import DRAWS, among_draws, summary_of_draws
-from miscal.inference.clusters import (
-    clustered_ranks,
-    drawn_variations,
-    few_clusters,
-    matched_size,
-    no_quieter_bins,
-)
-from miscal.inference.residual import Noise, choose_null
-from miscal.inference.sums import NORMAL_95
-from miscal.metrics.arrays import Given, Norm, aggregate, also_of_tables, bins_asked
+from miscal.data.target import checked_events, outcome_pair
+from miscal.metrics.inputs import MetricInput, Norm, aggregate, also_of_tables, bins_asked
 from miscal.metrics.rank_sums import (
-    Measure,
     Ranked,
     RankSums,
     Variation,
+    VariationMeasure,
     confidence,
     entropy,
     group_residuals,
@@ -32,10 +24,18 @@ from miscal.metrics.rank_sums import (
     ranked,
     ranked_rows,
 )
-from miscal.pairs import checked_events, outcome_pair
-from miscal.pooling.bins import Bins
-from miscal.pooling.cells import Ranges
 from miscal.results import Result, Table
+from miscal.stats.cell_sums import NORMAL_95
+from miscal.stats.cluster_draws import (
+    clustered_ranks,
+    drawn_variations,
+    few_clusters,
+    matched_size,
+    no_quieter_bins,
+)
+from miscal.stats.metric_null import DRAWS, among_draws, summary_of_draws
+from miscal.stats.multiplicity import holm
+from miscal.stats.sign_flip import NullModel, choose_null
 
 
 def variation_calibration_error(
@@ -93,13 +93,13 @@ def variation_calibration_error(
     >>> round(variation_calibration_error([0, 0, 0, 1], y_prob, variation="confidence"), 6)
     0.2
     """
-    given = Given(y_true, y_prob, sample_weight)
+    given = MetricInput(y_true, y_prob, sample_weight)
     measure = measure_of(variation, bias_correction)
     sums = rank_sums(ranked(given.predictions, measure, bins, strategy, range))
     return float(aggregate(bin_variations(sums, measure)[2], sums.weight, norm))
 
 
-def bin_variations(sums: RankSums, measure: Measure) -> tuple[Array, Array, Array]:
+def bin_variations(sums: RankSums, measure: VariationMeasure) -> tuple[Array, Array, Array]:
     """Predicted and observed variation of each bin, and their difference; NaN where it is empty."""
     filled = sums.weight > 0
     predicted, observed = np.full((2, filled.size), np.nan)
@@ -138,7 +138,7 @@ def uncertainty_calibration_error(
     >>> uncertainty_calibration_error([0, 1], [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     0.0
     """
-    given = Given(y_true, y_prob, sample_weight)
+    given = MetricInput(y_true, y_prob, sample_weight)
     sums = rank_sums(ranked(given.predictions, measure_of("entropy"), bins, strategy, None))
     return _uncertainty_error(sums)
 
@@ -232,7 +232,7 @@ def by_variation(
     )
 
 
-def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int) -> Array:
+def _draws(rows: Ranked, sums: RankSums, noise: NullModel, random_state: int) -> Array:
     """Observed variations of the filled bins in draws under the null, (draws, bins)."""
     filled = np.flatnonzero(sums.weight > 0)
     parts = sums.predicted, sums.size, sums.weight, sums.rows
@@ -260,7 +260,7 @@ def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int) -> Arr
     return variation(clustered_ranks(each.shares, each.rank, place, own, p.cluster, DRAWS, random_state))
 
 
-def _table(sums: RankSums, measure: Measure, drawn: Array) -> Table:
+def _table(sums: RankSums, measure: VariationMeasure, drawn: Array) -> Table:
     filled = sums.weight > 0
     predicted, observed, gap = bin_variations(sums, measure)
     low, high, p_value = np.full((3, filled.size), np.nan)
@@ -285,7 +285,7 @@ def _table(sums: RankSums, measure: Measure, drawn: Array) -> Table:
     )
 
 
-def _extra(sums: RankSums, measure: Measure) -> Plain:
+def _extra(sums: RankSums, measure: VariationMeasure) -> Plain:
     """Rank distributions of all rows together, and for the entropy what the uncertainty calibration error compares."""
     filled = sums.weight > 0
     share = sums.weight[filled] / sums.weight.sum()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.vectors import Plain
+from miscal.data.arrays import Plain
 from miscal.plots.base import BAND, DASHES, DOTS, INK, OVER, QUIET, SERIES, SHADE, UNDER, Display, View, short
 from miscal.results import Table
 
@@ -224,7 +224,7 @@ class VariationDisplay(Display):
     pools = False
 
 
-class Curve(View):
+class CurveView(View):
     """Observed and predicted along a variable (paper 000, Figures 1b to 5).
 
     For the top label the error is drawn, one minus confidence and one minus correctness, as in the paper; otherwise
@@ -314,7 +314,7 @@ class VariableDisplay(Display):
     """
 
     word = "variable"
-    views = MappingProxyType({"curve": Curve, "ranges": OverRanges})
+    views = MappingProxyType({"curve": CurveView, "ranges": OverRanges})
 
 
 class Classes(View):

@@ -10,11 +10,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from miscal.data.arrays import Array, Plain, frame_of, is_table
 from miscal.data.checks import one_of
 from miscal.data.errors import MissingExtra, check_named, refusal
 from miscal.data.predictions import Predictions
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import Array, Plain, frame_of, is_table
 from miscal.results import Result, Table
 
 # Told apart by every common kind of colour blindness, in print and on both backgrounds.

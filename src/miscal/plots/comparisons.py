@@ -5,9 +5,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from miscal.data.arrays import Plain
 from miscal.data.errors import refusal
-from miscal.data.vectors import Plain
-from miscal.plots.along import Curve, Reliability, ScoreDisplay, VariableDisplay
+from miscal.plots.along import CurveView, Reliability, ScoreDisplay, VariableDisplay
 from miscal.plots.base import ABOUT, SERIES, View, measured
 from miscal.results import Result, Table
 
@@ -54,7 +54,7 @@ class VariableComparisonDisplay(View):
     def __init__(self, results: Mapping[str, Result]) -> None:
         check_alike("results", list(results.values()))
         self.results = dict(results)
-        self.curves = {name: Curve(result) for name, result in results.items()}
+        self.curves = {name: CurveView(result) for name, result in results.items()}
         super().__init__(next(iter(self.results.values())))
 
     @classmethod
@@ -128,7 +128,7 @@ class VariableComparisonDisplay(View):
                 value, gaps["gap_low"], gaps["gap_high"], color=tint, alpha=0.13, linewidth=0
             )
             self.ax_.plot(value, gaps["gap"], **{"color": tint, "linewidth": 1.6, "label": name} | style)
-        up = "Predicted minus observed" + (" error" if Curve(self.result).error else "")
+        up = "Predicted minus observed" + (" error" if CurveView(self.result).error else "")
         self.labelled(str(self.settings["column"]), up, rates="y", legend="best")
 
 
@@ -185,8 +185,8 @@ class ScoreAndVariableDisplay:
                 targets = f"they are {score.settings['target']} and {variable.settings['target']}"
                 raise refusal("must have one target in each pair", "'results'", got=targets)
         self.results = dict(results)
-        self.views: dict[str, tuple[Reliability, Curve]] = {
-            name: (Reliability(score), Curve(variable)) for name, (score, variable) in results.items()
+        self.views: dict[str, tuple[Reliability, CurveView]] = {
+            name: (Reliability(score), CurveView(variable)) for name, (score, variable) in results.items()
         }
 
     @classmethod

@@ -16,7 +16,7 @@ FEWEST = 20  # rows of a bin that is drawn
 MOST = 20_000  # points drawn of a bin
 
 
-class LocalMap(View):
+class LocalMapView(View):
     """Local gap of every row over two features, for the best and the worst bin of the score (paper 002, Figure 2).
 
     Beside each map: the distribution of the local error over the bin's rows, with the bin's own error as a line. Where
@@ -128,7 +128,7 @@ class NeighbourhoodDisplay(Display):
     """By neighbourhood: a "map" of the local error over two features, or the "worst" neighbourhoods in words."""
 
     word = "neighbourhood"
-    views = MappingProxyType({"map": LocalMap, "worst": WorstNeighbourhoods})
+    views = MappingProxyType({"map": LocalMapView, "worst": WorstNeighbourhoods})
 
 
 class SubpopulationCumulative(Cumulative):

@@ -5,9 +5,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from miscal.data.arrays import Array
 from miscal.data.checks import one_of
 from miscal.data.errors import refusal
-from miscal.data.vectors import Array
 from miscal.metrics.losses import abstention_reward
 from miscal.metrics.neighbourhood_errors import local_calibration_error
 from miscal.plots.base import BAND, DASHES, INK, QUIET, SERIES, open_axes, percent_axis, pyplot

@@ -1,9 +1,9 @@
 # Written by scripts/stubs.py from the tables in __init__.py; do not edit.
 
 from miscal.recalibrate.base import Recalibrator as Recalibrator
-from miscal.recalibrate.by_columns.beside import Augmentation as Augmentation
-from miscal.recalibrate.by_columns.beside import AugmentedBeta as AugmentedBeta
-from miscal.recalibrate.by_columns.beside import AugmentedLogistic as AugmentedLogistic
+from miscal.recalibrate.by_columns.augmented import Augmentation as Augmentation
+from miscal.recalibrate.by_columns.augmented import AugmentedBeta as AugmentedBeta
+from miscal.recalibrate.by_columns.augmented import AugmentedLogistic as AugmentedLogistic
 from miscal.recalibrate.by_columns.boosting import MulticalibrationBoost as MulticalibrationBoost
 from miscal.recalibrate.by_columns.groups import GroupWise as GroupWise
 from miscal.recalibrate.by_columns.local import LocalRecalibration as LocalRecalibration

@@ -10,16 +10,16 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 from miscal import recalibrate
+from miscal.cells.coding import Encoding
 from miscal.data import checks, responses
+from miscal.data.arrays import Array, Floats
 from miscal.data.columns import Columns
 from miscal.data.errors import MiscalError, MiscalWarning, refusal, unboxed, warn
-from miscal.data.predictions import METRIC, Predictions, Raw
-from miscal.data.vectors import Array, Floats
-from miscal.pooling.columns import Encoding
-from miscal.recalibrate import declared
-from miscal.recalibrate.declared import columns_of, label_array, parameter, state
-from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.sample import FAMILIES, Family, Sample, limits
+from miscal.data.predictions import METRIC, Predictions, RawPredictions
+from miscal.export import formula as nodes
+from miscal.recalibrate import parameters
+from miscal.recalibrate.parameters import columns_of, label_array, parameter, state
+from miscal.recalibrate.sample import FAMILIES, OutcomeFamily, Sample, limits
 
 
 class NotFitted(MiscalError, NotFittedError):  # type: ignore[misc]
@@ -122,7 +122,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             if name.endswith("_") and not name.startswith("_"):
                 delattr(self, name)
         columns = self._columns_to_fit(X)
-        given = Raw(
+        given = RawPredictions(
             y, y_prob, sample_weight, columns=columns, names=METRIC, response=response, exposure=exposure
         )
         rows = Predictions.validated(given)
@@ -197,7 +197,11 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             plain = {name: nodes.plain(value) for name, value in (x or {}).items()}
             try:
                 event = formula(nodes.Row(plain, {nodes.STEP: float(checked[0])}))
-            except (nodes.General, KeyError, RecursionError):  # an unusual value, a column that is not there
+            except (
+                nodes.NeedsTablePath,
+                KeyError,
+                RecursionError,
+            ):  # an unusual value, a column that is not there
                 pass
             else:
                 return (event,) if mean else (1.0 - event, event)
@@ -207,12 +211,12 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
 
     def to_json(self) -> str:
         """Everything that was learned, as JSON text; `from_json` gives back the same predictions bit for bit."""
-        return declared.dumps(self)
+        return parameters.dumps(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Read what `to_json` wrote. Text is checked field by field, and no code in it is run."""
-        return declared.loads(text, cls)
+        return parameters.loads(text, cls)
 
     def to_sql(
         self, column: str | Sequence[str] = "probability", *, dialect: str = "duckdb"
@@ -237,7 +241,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         >>> HistogramBinning(bins=2).fit([0.1, 0.3, 0.8], [0, 1, 1]).to_sql("p")
         '(CASE WHEN "p" >= 0 AND "p" <= 1 THEN (CASE WHEN CAST("p" AS DOUBLE) <= 0.5e0 THEN 0.5e0 ELSE 0.75e0 END) END)'
         """
-        from miscal.recalibrate.export.sql import to_sql
+        from miscal.export.formula_sql import to_sql
 
         return to_sql(self, column, dialect)
 
@@ -256,7 +260,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         dtype : {"float64", "float32"}
             Of the scores in and out. Single precision cannot tell 1 - 1e-9 from 1; inside all is double.
         """
-        from miscal.recalibrate.export.onnx import to_onnx
+        from miscal.export.formula_onnx import to_onnx
 
         return to_onnx(self, dtype)
 
@@ -312,7 +316,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """Whether it was fitted to means that are not probabilities; inside, one is carried as (1 - mean, mean)."""
         return hasattr(self, "response_")
 
-    def family(self) -> Family:
+    def family(self) -> OutcomeFamily:
         """The kind of outcome that it was fitted to."""
         return FAMILIES[getattr(self, "response_", "binary")]
 
@@ -339,7 +343,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             raise NotFitted(str(said))
 
     def formula(self) -> nodes.Formula:
-        """The fitted map in nodes of `miscal.recalibrate.export.formula`, or a refusal that says why there are none."""
+        """The fitted map in nodes of `miscal.export.formula`, or a refusal that says why there are none."""
         self.check_fitted()
         if self.identity_:
             return nodes.untouched(self.n_classes_)
@@ -357,13 +361,13 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
                 hint="ship its JSON: to_json() and from_json()",
             )
         if hasattr(self, "held_"):
-            found = nodes.then(nodes.Held(nodes.PROBABILITY, *self.held_.tolist()), found)
+            found = nodes.then(nodes.Clipped(nodes.PROBABILITY, *self.held_.tolist()), found)
         return found  # type: ignore[no-any-return]
 
     def all_fields(self) -> list[str]:
         """Fitted attributes that JSON carries; a map that changes nothing has none of its own."""
         plain = hasattr(self, "each_") or getattr(self, "identity_", False)
-        found = declared.state_of(Recalibrator if plain else type(self))
+        found = parameters.state_of(Recalibrator if plain else type(self))
         there = [name for name, field in found.items() if not field.optional or hasattr(self, name)]
         # Those that may be missing come last.
         return sorted(there, key=lambda name: found[name].optional)

@@ -8,19 +8,19 @@ import numpy as np
 from sklearn.base import clone
 
 from miscal import recalibrate
+from miscal.data.arrays import Floats
 from miscal.data.checks import number, whole
 from miscal.data.columns import Columns
 from miscal.data.errors import check_named, refusal
-from miscal.data.predictions import METRIC, Predictions, Raw
-from miscal.data.vectors import Floats
-from miscal.inference.nulls import fold_of_rows
+from miscal.data.predictions import METRIC, Predictions, RawPredictions
+from miscal.export import formula as nodes
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.curves import Identity
-from miscal.recalibrate.declared import columns_of, list_of, parameter, state
-from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.judging import Judged, chance_of_growth, difference, judge, mean_of, measure, mixed
+from miscal.recalibrate.parameters import columns_of, list_of, parameter, state
 from miscal.recalibrate.sample import FAMILIES, Sample
 from miscal.results import Table
+from miscal.stats.null_draws import fold_of_rows
 
 Progress = Callable[[float, str], None]
 LEAST_ROWS = 50
@@ -104,7 +104,7 @@ def choose(
     asked = Choose(by, allowed, candidates, cv, random_state, top_error)
     asked.check_parameters()
     columns = asked._columns_to_fit(X)  # noqa: SLF001  # as its `fit`
-    given = Raw(
+    given = RawPredictions(
         y,
         y_prob,
         sample_weight,

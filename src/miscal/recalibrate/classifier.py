@@ -10,12 +10,12 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routi
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_method_params, _check_sample_weight
 
+from miscal.data.arrays import Array, Plain
 from miscal.data.errors import refusal, warn
-from miscal.data.vectors import Array, Plain
 from miscal.recalibrate.base import Recalibrator
-from miscal.recalibrate.by_columns.beside import aligned
+from miscal.recalibrate.by_columns.augmented import aligned
 from miscal.recalibrate.curves import PlattScaling
-from miscal.recalibrate.declared import chosen_columns, columns_of
+from miscal.recalibrate.parameters import chosen_columns, columns_of
 
 
 class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]

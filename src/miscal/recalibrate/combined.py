@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from miscal.data.arrays import Array, Floats, sigmoid
 from miscal.data.checks import whole
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal
 from miscal.data.libraries import optimize
-from miscal.data.vectors import Array, Floats, sigmoid
-from miscal.inference.nulls import fold_of_rows
+from miscal.export import formula as nodes
 from miscal.recalibrate.base import Recalibrator, as_rows
-from miscal.recalibrate.declared import list_of, parameter, state, such
-from miscal.recalibrate.export import formula as nodes
+from miscal.recalibrate.parameters import list_of, parameter, state, such
 from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.softmax import logs_of, softmax
+from miscal.stats.null_draws import fold_of_rows
 
 LEAST = 0.05  # a member of less weight is left out
 MOST_STEPS = 200

@@ -2,16 +2,16 @@
 
 import numpy as np
 
+from miscal.data.arrays import Floats
 from miscal.data.checks import number, one_of
 from miscal.data.errors import refusal
 from miscal.data.libraries import optimize
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import Floats
+from miscal.export import formula as nodes
 from miscal.kernels.neighbours import laplacian_energy
 from miscal.recalibrate.base import Recalibrator, as_rows, pairs
-from miscal.recalibrate.declared import parameter, state
-from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, fit_curve, minimise
+from miscal.recalibrate.parameters import parameter, state
 from miscal.recalibrate.sample import HALF, Sample, exp_held, unit_of, warmed
 from miscal.recalibrate.softmax import HIGHEST, LOWEST, fitted_power, powered, powers
 
@@ -73,7 +73,7 @@ class SamplingCorrection(Recalibrator):
 
     def _formula(self) -> nodes.Formula:
         each = 1.0 / self.rate  # 1 - each is exact, and so is what 0 and 1 become
-        return nodes.Both(nodes.PROBABILITY, "/", nodes.Linear(((1.0 - each, nodes.PROBABILITY),), each))
+        return nodes.BinaryOp(nodes.PROBABILITY, "/", nodes.Linear(((1.0 - each, nodes.PROBABILITY),), each))
 
 
 class Curve(Recalibrator):

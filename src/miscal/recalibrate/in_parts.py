@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
+from miscal.aggregate.column_roles import Chunk, ColumnRoles, located
+from miscal.aggregate.requests import SCORE, RangeCells
+from miscal.aggregate.sample import GatheredRows, gather, rows_that_fit
+from miscal.aggregate.source import ahead, opened
+from miscal.aggregate.streaming import add_up
+from miscal.data.arrays import Plain, flat, named_by
 from miscal.data.errors import MiscalError, check_named, refusal, refusing
 from miscal.data.files import TypesChanged
 from miscal.data.libraries import csv, pa, pq
 from miscal.data.outputs import check_file, writing
 from miscal.data.sources import probabilities_given
-from miscal.data.vectors import Plain, flat, named_by
-from miscal.engines.adding import add_up
-from miscal.engines.gathering import Gathered, gather, rows_that_fit
-from miscal.engines.requests import SCORE, RangeCells
-from miscal.engines.roles import Chunk, Roles, located
-from miscal.engines.source import ahead, opened
 from miscal.metrics.from_sums import grid_rows
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.by_columns.groups import GroupWise
@@ -61,7 +61,7 @@ def fit_to(
     Recalibrator
         The same model, fitted.
     """
-    roles = Roles(outcome, probability, weight, **options)
+    roles = ColumnRoles(outcome, probability, weight, **options)
     if roles.response != "binary" or "binary" not in model.responses:
         hint = "load a sample and call choose(..., response=...)"
         raise refusal("is fitted in parts to probabilities", type(model).__name__, hint=hint)
@@ -96,7 +96,7 @@ def _names(model: Recalibrator) -> list[str]:
     return chosen
 
 
-def _from_grid(model: Recalibrator, rows: Gathered, opening: Any, roles: Roles) -> Plain:
+def _from_grid(model: Recalibrator, rows: GatheredRows, opening: Any, roles: ColumnRoles) -> Plain:
     """Fit to a grid of the score over all rows; rates of bins are those of all rows."""
     grid = rows.scores
     assert grid is not None

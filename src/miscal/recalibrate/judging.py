@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 
+from miscal.cells.coding import range_pooling
+from miscal.data.arrays import Array, Floats, Plain
 from miscal.data.columns import Column, Columns, column
 from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Array, Floats, Plain
-from miscal.inference.sums import around, exceeding
-from miscal.metrics.arrays import aggregate
+from miscal.data.target import TargetData, pair
+from miscal.metrics.inputs import aggregate
 from miscal.metrics.losses import area_under_curve, brier_score, pooled_scores
 from miscal.metrics.score_errors import expected_calibration_error
-from miscal.pairs import Pair, pair
-from miscal.pooling.columns import range_pooling
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.combined import Blend, blend_weights, held_out
 from miscal.recalibrate.sample import FAMILIES, Sample, row_weight
 from miscal.recalibrate.softmax import logs_of, softmax
+from miscal.stats.cell_sums import around, exceeding
 
 DRAWS = 200
 
@@ -122,9 +122,9 @@ def _numbers(held_out: Floats, rows: Predictions, audited: list[str]) -> dict[st
     return found | {f"by {name}": scale * _error(compared, made.columns[name]) for name in audited}
 
 
-def _error(compared: Pair, by: Column, bins: int = 10) -> float:
+def _error(compared: TargetData, by: Column, bins: int = 10) -> float:
     """The weighted mean size of the gaps of a column's levels or ranges."""
-    from miscal.engines.memory import mean_tally
+    from miscal.aggregate.in_memory import mean_tally
 
     tally = mean_tally(compared, range_pooling(by, bins, weight=compared.weight))
     return float(aggregate(np.nan_to_num(tally.gap), tally.weight))

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from miscal.data.arrays import Array, Floats, Integers
 from miscal.data.errors import warn
-from miscal.data.vectors import Array, Floats, Integers
 from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import BELOW_ONE, SMALL_STEP, SMALLEST, descended, logistic_loss

@@ -11,13 +11,13 @@ from typing import TypeAlias
 
 import numpy as np
 
+from miscal.data.arrays import Array, Floats, locked, logit, sigmoid
 from miscal.data.columns import Columns
 from miscal.data.libraries import special
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import Array, Floats, locked, logit, sigmoid
+from miscal.data.target import TargetData
+from miscal.export import formula as nodes
 from miscal.metrics.losses import pooled_scores
-from miscal.pairs import Pair
-from miscal.recalibrate.export import formula as nodes
 
 Map: TypeAlias = Callable[[Floats], Floats]
 Found: TypeAlias = tuple[Floats, bool]  # what a fit found, and whether its loss falls without end
@@ -33,7 +33,7 @@ SURPRISE = 1e-4  # chance of as many events at scores that said there would be h
 
 
 @dataclass(frozen=True)
-class Family:
+class OutcomeFamily:
     """One kind of outcome.
 
     link, mean : where changes add, and the way back
@@ -66,7 +66,7 @@ def exp_held(link: Floats) -> Floats:
 
 
 FAMILIES = {
-    "binary": Family(
+    "binary": OutcomeFamily(
         link=lambda mean: logit(mean, EDGE),
         mean=sigmoid,
         losses=lambda link, outcome: np.logaddexp(0.0, link) - outcome * link,
@@ -76,7 +76,7 @@ FAMILIES = {
         before=nodes.logit(EDGE),
         after=nodes.Sigmoid,
     ),
-    "real": Family(
+    "real": OutcomeFamily(
         link=np.asarray,  # as it is
         mean=np.asarray,
         losses=lambda link, outcome: (outcome - link) ** 2,
@@ -86,7 +86,7 @@ FAMILIES = {
         before=nodes.PROBABILITY,
         after=lambda node: node,
     ),
-    "count": Family(
+    "count": OutcomeFamily(
         link=lambda mean: np.log(np.maximum(mean, LEAST_RATE)),
         mean=exp_held,
         losses=lambda link, y: 2.0 * (special.xlogy(y, y) - y * link - y + exp_held(link)),
@@ -139,7 +139,7 @@ class Sample:
         return np.ones(self.rows) if self.weight is None else self.weight
 
     @property
-    def family(self) -> Family:
+    def family(self) -> OutcomeFamily:
         """What kind of mean the outcome has."""
         return FAMILIES[self.response]
 
@@ -237,11 +237,11 @@ def limits(sample: Sample) -> Floats | None:
         return None
     p, y, weight = sample.probability, sample.outcome, sample.weight
     mass = None if weight is None else weight / unit_of(sample.total, sample.rows)
-    low, rest = _floor(Pair(p, y, mass)), _floor(Pair(1.0 - p, 1 - y, mass))
+    low, rest = _floor(TargetData(p, y, mass)), _floor(TargetData(1.0 - p, 1 - y, mass))
     return np.array([low, 1.0 - rest]) if low > 0.0 or rest > 0.0 else None
 
 
-def _floor(rows: Pair) -> float:
+def _floor(rows: TargetData) -> float:
     near = rows.take(np.flatnonzero(rows.predicted <= NEAR))
     if near.predicted.min(initial=1.0) > 0.0 and not near.observed.any():
         return 0.0

@@ -5,21 +5,21 @@ from typing import Any
 
 import numpy as np
 
+from miscal.cells.ranges import bin_index, edges_for, quantile_edges
+from miscal.data.arrays import Array, Floats, Integers, logit
 from miscal.data.checks import number, one_of, truth, whole
 from miscal.data.libraries import linalg, optimize
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import Array, Floats, Integers, logit
-from miscal.inference.nulls import rising_rates
+from miscal.data.target import TargetData
+from miscal.export import formula as nodes
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended, pooled_scores
-from miscal.pairs import Pair
-from miscal.pooling.bins import bin_index, edges_for, quantile_edges
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.curves import Curve
-from miscal.recalibrate.declared import bins_or_edges, parameter, state
-from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, State, between, mapped, residuals
+from miscal.recalibrate.parameters import bins_or_edges, parameter, state
 from miscal.recalibrate.sample import HALF, Found, Sample, inside, unit_of, warmed
+from miscal.stats.null_draws import rising_rates
 
 EMPTY_BIN = -1.0
 RIDGE = 1e-6  # settles values at knots that no row determines and holds back infinite ones
@@ -243,7 +243,7 @@ class IsotonicCalibration(_Rising):
             raise ValueError("'knots_' and 'values_' must lie in [0, 1]")
 
     def _fit(self, sample: Sample) -> None:
-        scores, mass, events = pooled_scores(Pair(sample.probability, sample.outcome, sample.weight))
+        scores, mass, events = pooled_scores(TargetData(sample.probability, sample.outcome, sample.weight))
         rates = rising_rates(events, mass)
         if self.smooth and sample.response != "real" and (rates[0] == 0.0 or rates[-1] == 1.0):
             rates = rising_rates(self._moved(rates, mass, sample) * mass, mass)

@@ -13,16 +13,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from miscal.data.arrays import Floats
 from miscal.data.checks import number, one_of, truth
 from miscal.data.errors import warn
 from miscal.data.libraries import sparse
-from miscal.data.vectors import Floats
+from miscal.export.formula import Formula, Softmax, curve, softmax_of
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
 from miscal.recalibrate.base import Recalibrator, pairs
-from miscal.recalibrate.declared import parameter, state
-from miscal.recalibrate.export.formula import Formula, Softmax, curve, softmax_of
 from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED, Features, State, minimise
+from miscal.recalibrate.parameters import parameter, state
 from miscal.recalibrate.sample import Found, Map, Sample, warmed
 
 Parts: TypeAlias = tuple[Floats, Floats, float | None]  # slopes, shifts and power

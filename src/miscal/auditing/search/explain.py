@@ -11,14 +11,21 @@ from operator import attrgetter
 import numpy as np
 
 from miscal.auditing.findings import Finding
-from miscal.auditing.search.groups import Group, best_boxes, noise_left
-from miscal.auditing.search.places import Looked, Overlap, Place, box_place, effects, plain_chance
-from miscal.auditing.search.shapes import mark_decided, mark_tests, see_along
-from miscal.auditing.search.telling import findings
-from miscal.data.vectors import Array
-from miscal.inference.adjust import adjusted_z
-from miscal.inference.clusters import cluster_sums
-from miscal.inference.residual import form_of, normal_z, shape_test
+from miscal.auditing.search.build_findings import findings
+from miscal.auditing.search.candidates import (
+    Candidate,
+    Overlap,
+    TargetSearch,
+    box_place,
+    effects,
+    plain_chance,
+)
+from miscal.auditing.search.cell_grids import CellGrid, best_boxes, noise_left
+from miscal.auditing.search.score_profiles import mark_decided, mark_tests, see_along
+from miscal.data.arrays import Array
+from miscal.stats.cluster_draws import cluster_sums
+from miscal.stats.multiplicity import adjusted_z
+from miscal.stats.sign_flip import form_of, normal_z, shape_test
 
 NEARLY = 0.3  # bounds above this share of the best compete for explaining the same rows
 SHARED = 0.5  # places that share this part of the smaller one's weight are about the same rows
@@ -35,7 +42,7 @@ Ordered = list[tuple[float, Finding]]
 class Explainer:
     """The places still open, and what is left of their error after those taken were put right."""
 
-    def __init__(self, looked: Looked, places: list[Place], *, beyond: bool = True) -> None:
+    def __init__(self, looked: TargetSearch, places: list[Candidate], *, beyond: bool = True) -> None:
         self.looked, self.rows, self.tests = looked, looked.rows, looked.tests
         self.open, self.beyond = places, beyond
         self.of = attrgetter("beyond" if beyond else "raw")  # as predicted no new stretches are looked for
@@ -48,7 +55,7 @@ class Explainer:
         for place in self.open:
             self._measure(place)
 
-    def _measure(self, place: Place) -> None:
+    def _measure(self, place: Candidate) -> None:
         """Note what is left of a place's error, along the score where that is known, and its standard deviation."""
         along = place.along and place.along[self.beyond]
         place.start = (along or self.of(place)).off
@@ -64,15 +71,15 @@ class Explainer:
             place.noise = variance * noise_left(variance.sum(), self.total)
         self._leave(place, place.start)
 
-    def _leave(self, place: Place, left: Array) -> None:
+    def _leave(self, place: Candidate, left: Array) -> None:
         """Note what is left of a place, and how far off that is along the score, in standard deviations of a normal."""
         place.left, place.bent = left, 0.0
         if place.shape and left.size > 1:
             place.bent = float(normal_z(shape_test(left, place.noise).p_value))
 
-    def run(self) -> list[Place]:
+    def run(self) -> list[Candidate]:
         """Take places until none is significant any more."""
-        taken: list[Place] = []
+        taken: list[Candidate] = []
         while True:
             candidates = [place for place in self.open if self._still_off(place)]
             for group in self.off:
@@ -89,17 +96,17 @@ class Explainer:
                 return taken
             taken.append(self.taken(place))
 
-    def taken(self, place: Place) -> Place:
+    def taken(self, place: Candidate) -> Candidate:
         """Take a place, whatever the others are worth."""
         place.certain, place.explains = max(self._bound(place), 0.0), self.put_right(place, place.left)
         return place
 
-    def _still_off(self, place: Place) -> bool:
+    def _still_off(self, place: Candidate) -> bool:
         """Whether a place is as many standard errors off as it takes, allowing for the stretches searched."""
         needed, beyond = place.needed
         return place.z >= needed or (self.beyond and place.bent >= beyond)
 
-    def _stretch(self, group: Group) -> Place | None:
+    def _stretch(self, group: CellGrid) -> Candidate | None:
         """The worst stretch of a variable in what is left, if it is beyond noise as predicted too."""
         rows, tests, off = self.rows, self.tests, self.off[group]
         best = best_boxes(group, off, self.total, beyond=True)
@@ -121,7 +128,7 @@ class Explainer:
         place.left = place.start = left.reshape(1)
         return None if place.deciding else place
 
-    def _choose(self, candidates: list[Place]) -> Place:
+    def _choose(self, candidates: list[Candidate]) -> Candidate:
         """The largest bound, or the place among those about the same rows that describes it best.
 
         Among overlapping places with bounds that are not much smaller, the one with the largest z²/2 less the
@@ -138,7 +145,7 @@ class Explainer:
         same = [p for p in near if p is top or overlap.weight(p).sum() >= SHARED * min(p.size, top.size)]
         return self._simpler(max(same, key=lambda p: 0.5 * p.z**2 - cost[p]), bounds)
 
-    def _simpler(self, chosen: Place, bounds: dict[Place, float]) -> Place:
+    def _simpler(self, chosen: Candidate, bounds: dict[Candidate, float]) -> Candidate:
         """A place of fewer of its columns that holds it, if the rest of that place errs alike, or is off by itself.
 
         Alike: no further apart than noise makes the best of as many parts of it as could have been chosen.
@@ -158,7 +165,7 @@ class Explainer:
                 return wider
         return chosen
 
-    def _bound(self, place: Place) -> float:
+    def _bound(self, place: Candidate) -> float:
         """Events off for certain: the smaller of what is left beyond the score and of what was predicted."""
         noise = math.sqrt(self.rows.variance(place.raw)[0])
         left = abs(float(place.left.sum())) - self.critical * place.deviation
@@ -179,7 +186,7 @@ class Explainer:
         size = float(sum(abs(off[first : last + 1].sum()) for first, last in ends))
         return size * max(0.0, 1.0 - self.critical / max(bent, 1e-300))
 
-    def put_right(self, place: Place, off: Array) -> list[Place]:
+    def put_right(self, place: Candidate, off: Array) -> list[Candidate]:
         """Take the gaps of a place out of its rows; places that are not off any more may be explained by it.
 
         Explained is what lies in it by at least half of its own rows, erred the same way, and does not once this place
@@ -197,8 +204,8 @@ class Explainer:
             self.off[group] = own - (gap * overlap.cells(group)).sum(axis=1)
         others = [other for other in self.open if other.key != place.key]
         overlap.know(others)
-        still: list[Place] = []
-        explained: list[Place] = []
+        still: list[Candidate] = []
+        explained: list[Candidate] = []
         for other in others:
             shared = overlap.certain(other)
             change = gap * shared
@@ -216,19 +223,19 @@ class Explainer:
         return explained
 
 
-def _one_way(one: Place, other: Place) -> bool:
+def _one_way(one: Candidate, other: Candidate) -> bool:
     """Whether two places do not err in opposite ways: those that are off on average, by sign."""
     return not (one.average and other.average) or one.off * other.off > 0
 
 
-def real_places(looked: Looked) -> list[Place]:
+def real_places(looked: TargetSearch) -> list[Candidate]:
     """The places beyond noise, each once, with what they are on average and along the score, as predicted and beyond.
 
     What is nearly the whole table is left to the finding about the whole table. Of several names for the same rows
     (a level, and a pair of columns one of which tells the other) the simplest is kept.
     """
     tests, most = looked.tests, ALL * looked.whole.size
-    once: dict[tuple[float, ...], Place] = {}
+    once: dict[tuple[float, ...], Candidate] = {}
     for place in looked.places:
         if math.isnan(place.adjusted):  # no test of its own: as if it were the first of its family
             place.adjusted = tests.bonferroni(place)
@@ -248,7 +255,7 @@ def real_places(looked: Looked) -> list[Place]:
     return [place for place in real if not place.deciding]
 
 
-def findings_of(looked: Looked) -> Ordered:
+def findings_of(looked: TargetSearch) -> Ordered:
     """Findings of one target that no other explains, each with those that it explains, and what orders them.
 
     First the places that are off beyond the score. When they are put right, the whole table if it is still off as
@@ -284,7 +291,7 @@ def findings_of(looked: Looked) -> Ordered:
     return ordered + [(-1.0, made) for made in findings(looked, decided)]
 
 
-def _add_extremes(looked: Looked, taken: list[Place], ordered: Ordered) -> None:
+def _add_extremes(looked: TargetSearch, taken: list[Candidate], ordered: Ordered) -> None:
     """List the ends of the scale: certain rows by themselves, the others under what they are a part of.
 
     That is the whole table, or the place that holds most of an end, at least half of it.
@@ -308,7 +315,7 @@ def _add_extremes(looked: Looked, taken: list[Place], ordered: Ordered) -> None:
         ordered[home] = bound, replace(head, explained=(*head.explained, replace(made, parent=head.where)))
 
 
-def _whole(looked: Looked) -> list[Place]:
+def _whole(looked: TargetSearch) -> list[Candidate]:
     """The place of all rows, if it is beyond noise by either of its tests."""
     place, bent = looked.whole, looked.bent
     if bent.adjusted < place.adjusted:
@@ -329,7 +336,7 @@ def _whole(looked: Looked) -> list[Place]:
     return [place]
 
 
-def _head(looked: Looked, place: Place) -> Finding:
+def _head(looked: TargetSearch, place: Candidate) -> Finding:
     """A finding with the places that it explains, each once, the most significant first."""
     head, *others = findings(looked, [place, *sorted(place.explains, key=lambda p: p.adjusted)])
     under = {head.where: head}

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.arrays import Array, Floats, Integers, Plain
 from miscal.data.checks import one_of, truth, whole
 from miscal.data.columns import Columns
 from miscal.data.errors import MissingExtra
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import Array, Floats, Integers, Plain
+from miscal.export import formula as nodes
 from miscal.kernels.logistic import add_trees
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.by_columns import variable_tree as cuts
-from miscal.recalibrate.declared import LARGEST, chosen_columns, parameter, state
-from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import State, minimise, residuals
+from miscal.recalibrate.parameters import LARGEST, chosen_columns, parameter, state
 from miscal.recalibrate.sample import Sample
 
 MOST_ROUNDS = 40

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from miscal.cells.coding import Encoding
+from miscal.data.arrays import Array, Floats
 from miscal.data.checks import number, one_of, refuse_rows, truth, whole
 from miscal.data.columns import Columns
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import Array, Floats
-from miscal.pooling.columns import Encoding
+from miscal.export import formula as nodes
 from miscal.recalibrate.base import ByColumns, Recalibrator, as_rows
-from miscal.recalibrate.declared import check_chosen, chosen_columns, parameter, state, such
-from miscal.recalibrate.export import formula as nodes
+from miscal.recalibrate.parameters import check_chosen, chosen_columns, parameter, state, such
 from miscal.recalibrate.sample import HALF, Sample
 
 POLICIES = ("parent", "global", "identity", "error")

@@ -4,17 +4,17 @@ from typing import Any
 
 import numpy as np
 
+from miscal.cells.coding import Encoding
+from miscal.cells.ranges import bin_index, edges_for
+from miscal.data.arrays import Array, Floats
 from miscal.data.checks import number, one_of
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal
-from miscal.data.vectors import Array, Floats
 from miscal.kernels.neighbours import local_sums
 from miscal.metrics import neighbourhood_places as near
 from miscal.metrics.neighbourhood_errors import bandwidth_array, check_kernel
-from miscal.pooling.bins import bin_index, edges_for
-from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, as_rows, normalised, pairs
-from miscal.recalibrate.declared import bins_or_edges, check_chosen, chosen_columns, parameter, state
+from miscal.recalibrate.parameters import bins_or_edges, check_chosen, chosen_columns, parameter, state
 from miscal.recalibrate.sample import HALF, Sample, inside, unit_of
 from miscal.recalibrate.shapes import check_bins
 

@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from miscal.cells.coding import Encoding
+from miscal.data.arrays import Array, Codes, Floats, Integers, logit
 from miscal.data.checks import number, one_of, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MissingExtra, refusal
-from miscal.data.vectors import Array, Codes, Floats, Integers, logit
+from miscal.export import formula as nodes
 from miscal.kernels.threads import over_blocks
-from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns
-from miscal.recalibrate.declared import (
+from miscal.recalibrate.logistic import LOGIT_CLIP, between
+from miscal.recalibrate.parameters import (
     LARGEST,
     check_chosen,
     chosen_columns,
@@ -24,8 +26,6 @@ from miscal.recalibrate.declared import (
     state,
     such,
 )
-from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.logistic import LOGIT_CLIP, between
 from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.softmax import logs_of, softmax
 
@@ -236,7 +236,7 @@ class NeuralCalibration(ByColumns):
         labels = sample.outcome.astype(np.int64)
         weight = sample.weights / sample.weights.mean()
         single = part.astype(np.float32), labels, weight.astype(np.float32)
-        return _networks().Rows(codes, numbers, place, *single)
+        return _networks().NetworkRows(codes, numbers, place, *single)
 
     def _knots(self, *, binary: bool) -> Floats:
         return knots_at(self.knots, binary=binary)

@@ -12,8 +12,8 @@ from rich.progress import track
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad, softplus
 
+from miscal.data.arrays import Array
 from miscal.data.errors import refusal, refusing
-from miscal.data.vectors import Array
 from miscal.kernels.threads import thread_count
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ CHUNK = 1 << 18  # rows predicted at a time
 THREADED = 2e8  # products in a batch from which several threads help
 
 
-class Rows(NamedTuple):
+class NetworkRows(NamedTuple):
     """What is trained on; arrays stay in memory and go to the device batch by batch."""
 
     codes: Array  # (n, categories) int32
@@ -113,14 +113,14 @@ def threads(model: nn.Module, batch: int) -> Iterator[None]:
 
 
 def train(
-    model: nn.Module, rows: Rows, held: Array, how: "NeuralCalibration"
+    model: nn.Module, rows: NetworkRows, held: Array, how: "NeuralCalibration"
 ) -> tuple[list[float], list[float]]:
     """Train in mini-batches; with held-out rows keep the best epoch and stop `patience` epochs after it.
 
     Parameters
     ----------
     model : torch.nn.Module
-        Called with the first four parts of `Rows`, it gives log-weights of the classes, (n, K).
+        Called with the first four parts of `NetworkRows`, it gives log-weights of the classes, (n, K).
     rows : Rows
         The rows trained on and those held out.
     held : (m,) array of int
@@ -139,7 +139,7 @@ def train(
     optimizer = torch.optim.Adam(model.parameters(), lr=float(how.learning_rate), fused=device.type == "cuda")
     rng = np.random.default_rng(how.random_state)
     own = np.setdiff1d(np.arange(len(rows.outcome)), held)
-    watched = Rows(*(part[held] for part in rows))
+    watched = NetworkRows(*(part[held] for part in rows))
     fitted: list[float] = []
     checked = [mean_loss(model, watched)] if held.size else []
     best = copy.deepcopy(model.state_dict())
@@ -167,13 +167,13 @@ def train(
     return fitted, checked
 
 
-def mean_loss(model: nn.Module, rows: Rows) -> float:
+def mean_loss(model: nn.Module, rows: NetworkRows) -> float:
     """Weighted mean loss of rows."""
     outputs, outcome = torch.from_numpy(outputs_of(model, rows)), torch.from_numpy(rows.outcome)
     return float(np.average(cross_entropy(outputs, outcome, reduction="none"), weights=rows.weight))
 
 
-def outputs_of(model: nn.Module, rows: Rows) -> Array:
+def outputs_of(model: nn.Module, rows: NetworkRows) -> Array:
     """Log-weights of the classes of all rows, in chunks, where the model is."""
     model.eval()
     with torch.no_grad():

@@ -7,16 +7,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from miscal.cells.coding import Encoding
+from miscal.data.arrays import Array, Floats, Integers
 from miscal.data.checks import number, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import listed
 from miscal.data.responses import RESPONSES
-from miscal.data.vectors import Array, Floats, Integers
-from miscal.pooling.columns import Encoding
+from miscal.export import formula as nodes
 from miscal.recalibrate.base import ByColumns, Recalibrator
 from miscal.recalibrate.curves import BetaCalibration, MeanScaling
-from miscal.recalibrate.declared import check_chosen, chosen_columns, parameter, state, such
-from miscal.recalibrate.export import formula as nodes
+from miscal.recalibrate.parameters import check_chosen, chosen_columns, parameter, state, such
 from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.softmax import DirichletCalibration
 

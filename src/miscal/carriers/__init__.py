@@ -1,1 +1,0 @@
-"""What is kept of the rows: sums and summaries that add."""

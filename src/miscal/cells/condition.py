@@ -1,0 +1,350 @@
+"""Which rows belong: a condition on one column, and a conjunction of such.
+
+Its words are read back by `pooling.parsing`, every value of every level included.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from miscal.data.arrays import Array, Plain
+from miscal.data.checks import one_of
+from miscal.data.columns import Column
+
+FULL = "full population"
+SHOWN_LEVELS = 6
+SHORT = 7  # characters up to which a number is shown whole
+NOMINAL = ("category", "boolean")
+MICROSECONDS = 86_400_000_000  # of a day
+EPOCH, DAY = datetime(1970, 1, 1, tzinfo=UTC), timedelta(days=1)
+WORDS = {"in", "is", "and", "or", "not"}
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+DIALECTS = ("duckdb", "sqlite", "postgres")
+LARGEST = float(np.finfo(np.float64).max)
+Level = str | float
+
+
+@dataclass(frozen=True)
+class Condition:
+    r"""Which rows belong by one column: a range of numbers, some levels, all but some levels, or known values.
+
+    Parameters
+    ----------
+    column : name
+    kind : "numeric", "date" (numbers are days since 1970-01-01), "category" or "boolean"
+    low, high : low < value <= high; None: no end
+    levels : only these: words of nominal columns, else numbers; () with `missing`: missing values alone
+    excluded : all but these
+    missing : whether missing values belong
+
+    Examples
+    --------
+    >>> Condition("age", high=31.0).words(), Condition("state", "category", levels=("O'Hare", "NV")).words()
+    ('age <= 31', 'state in {"O\'Hare", NV}')
+    """
+
+    column: str
+    kind: str = "numeric"
+    low: float | None = None
+    high: float | None = None
+    levels: tuple[Level, ...] | None = None
+    excluded: tuple[Level, ...] | None = None
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        one, *others = self.levels or ("",)
+        if not (others or isinstance(one, str)):  # one number is a range, and said as one
+            ends = {"low": just_below(one), "high": one + 0.0, "levels": None}
+            self.__dict__.update(ends)
+
+    def rows(self, columns: Mapping[str, Column]) -> Array:
+        """Truth value at each row."""
+        column = getattr(columns, "find", columns.__getitem__)(self.column)
+        if column.nominal:
+            return self.slots([*map(str, column.levels), None])[column.values]
+        return self.numbers(column.values)
+
+    def slots(self, names: Iterable[str | None]) -> Array:
+        """Which of some levels of a nominal column belong; None is that of missing values."""
+        only = self.levels is not None
+        some = (self.levels if only else self.excluded) or ()
+        said = {level if isinstance(level, str) else number_text(level) for level in some}
+        return np.array([self.missing if name is None else (name in said) == only for name in names], bool)
+
+    def numbers(self, values: Array) -> Array:
+        """Truth value at each of some numbers, NaN where missing."""
+        with np.errstate(invalid="ignore"):
+            rows = ~np.isnan(values)
+            if self.low is not None:
+                rows &= values > self.low
+            if self.high is not None:
+                rows &= values <= self.high
+            for some, wanted in ((self.levels, True), (self.excluded, False)):
+                if some is not None:
+                    numbers = [number for level in some if (number := number_of(str(level))) is not None]
+                    rows &= np.isin(values, numbers) == wanted
+        return np.asarray(rows | np.isnan(values) if self.missing else rows)
+
+    # Words
+
+    def words(self, shown: int | None = None) -> str:
+        """The condition in words, read back by `parse`; with `shown` levels at most, and numbers of four digits."""
+        name, low, high = quoted(self.column), self.low, self.high
+        if self.levels == ():
+            return f"{name} is missing"
+        if self.excluded is not None:
+            text = f"{name} {self._set('!=', 'not in', self.excluded, shown)}"
+            return text if self.missing else f"{text} and {name} is not missing"
+        if self.levels is None and low is high is None:
+            return f"{name} is not missing"
+        text = name
+        if self.levels:
+            text = f"{name} {self._set('=', 'in', self.levels, shown)}"
+        elif low is not None and high == just_above(low):
+            text = f"{name} = {_short(number_text(high, self.kind), shown)}"
+        else:
+            if high is not None:
+                sign, end = end_words(high, self.kind, shown, upper=True)
+                text = f"{name} {sign} {end}"
+            if low is not None:
+                sign, end = end_words(low, self.kind, shown)
+                text = f"{name} {MIRROR[sign]} {end}" if high is None else f"{end} {sign} {text}"
+        return f"({text} or missing)" if self.missing else text
+
+    def _set(self, sign: str, several: str, levels: tuple[Level, ...], shown: int | None) -> str:
+        words = [level_word(one) if isinstance(one, str) else number_text(one, self.kind) for one in levels]
+        if len(words) == 1:
+            return f"{sign} {words[0]}"
+        if shown is not None and len(words) > shown:
+            words = [*words[: shown - 1], f"... {len(words) - shown + 1} more"]
+        return f"{several} {{{', '.join(words)}}}"
+
+    # Data
+
+    def to_dict(self) -> Plain:
+        """Plain JSON."""
+        known = {name: value for name, value in vars(self).items() if value is not None}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in known.items()}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Condition:
+        """The inverse of `to_dict`."""
+        kinds = {
+            "kind": str,
+            "low": float,
+            "high": float,
+            "levels": tuple,
+            "excluded": tuple,
+            "missing": bool,
+        }
+        given: Any = {
+            name: kind(content[name]) for name, kind in kinds.items() if content.get(name) is not None
+        }
+        return cls(str(content["column"]), **given)
+
+    def sql(self, dialect: str = "duckdb") -> str:
+        """A WHERE clause with exact edges, for duckdb, sqlite or postgres."""
+        one_of("dialect", dialect, DIALECTS)
+        kind, value = self.kind, '"' + self.column.replace('"', '""') + '"'
+        value = _moment(value) if kind == "date" and dialect == "sqlite" else value
+        # NaN is above all numbers where a database has it, and infinity is no value of an audit.
+        absent = f"{value} IS NULL OR {value} > {LARGEST!r}" if kind == "numeric" else f"{value} IS NULL"
+        if self.levels == ():
+            return f"({absent})" if self.missing else "FALSE"
+        parts = [f"{value} IS NOT NULL"]
+        if self.low is not None:
+            sign, text = end_words(self.low, kind)
+            parts.append(f"{value} {MIRROR[sign]} {_number(text, kind, dialect)}")
+        if self.high is not None or kind == "numeric":
+            high = LARGEST if self.high is None else self.high
+            sign, text = end_words(high, kind, upper=True)
+            parts.append(f"{value} {sign} {_number(text, kind, dialect)}")
+        for levels, words in ((self.levels, "IN"), (self.excluded, "NOT IN")):
+            if levels:
+                every = ", ".join(_level(level, kind, dialect) for level in levels)
+                parts.append(f"{value} {words} ({every})")
+        known = " AND ".join(parts)
+        return f"({known} OR {absent})" if self.missing else f"({known})"
+
+    def both(self, other: Condition) -> Condition | None:
+        """One condition on the same column that says what both say together; None where none does."""
+        if self.column != other.column:
+            return None
+        missing = self.missing and other.missing
+        if self.ranged and other.ranged:
+            low = max((end for end in (self.low, other.low) if end is not None), default=None)
+            high = min((end for end in (self.high, other.high) if end is not None), default=None)
+            return replace(self, low=low, high=high, missing=missing)
+        for one, two in ((self, other), (other, self)):
+            if two.ranged and two.low is two.high is None and one.levels != ():  # "is not missing"
+                return replace(one, missing=missing)
+        return None
+
+    @property
+    def ranged(self) -> bool:
+        """Whether it is a range of numbers, without ends all that are known."""
+        return self.levels is None and self.excluded is None
+
+
+@dataclass(frozen=True)
+class Conjunction:
+    """Conditions that must all hold; none: every row."""
+
+    conditions: tuple[Condition, ...] = ()
+
+    @classmethod
+    def of(cls, conditions: Iterable[Condition]) -> Conjunction:
+        """Conditions, those on one column made one where that can be said."""
+        made: list[Condition] = []
+        for condition in conditions:
+            for place, known in enumerate(made):
+                both = known.both(condition)
+                if both is not None:
+                    made[place] = both
+                    break
+            else:
+                made.append(condition)
+        return cls(tuple(made))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns it speaks of."""
+        return tuple(dict.fromkeys(condition.column for condition in self.conditions))
+
+    def rows(self, columns: Mapping[str, Column]) -> Array:
+        """Truth value at each row."""
+        found = [condition.rows(columns) for condition in self.conditions]
+        if not found:
+            return np.ones(max((len(column) for column in columns.values()), default=0), bool)
+        return np.asarray(np.logical_and.reduce(found))
+
+    def words(self, shown: int | None = None) -> str:
+        """All of it, read back by `parse`."""
+        return " and ".join(condition.words(shown) for condition in self.conditions) or FULL
+
+    def to_dict(self) -> list[Plain]:
+        """Plain JSON."""
+        return [condition.to_dict() for condition in self.conditions]
+
+    @classmethod
+    def from_dict(cls, content: Iterable[Mapping[str, Any]]) -> Conjunction:
+        """The inverse of `to_dict`."""
+        return cls(tuple(Condition.from_dict(one) for one in content))
+
+    def sql(self, dialect: str = "duckdb") -> str:
+        """A WHERE clause with exact edges, for duckdb, sqlite or postgres."""
+        return " AND ".join(condition.sql(dialect) for condition in self.conditions) or "TRUE"
+
+
+def just_above(value: float) -> float:
+    """The next number above."""
+    return math.nextafter(value, math.inf) + 0.0
+
+
+def just_below(value: float) -> float:
+    """The next number below."""
+    return math.nextafter(value, -math.inf) + 0.0
+
+
+def number_text(value: float, kind: str = "numeric") -> str:
+    """The shortest words from which `number_of` reads exactly this number."""
+    if kind == "date":
+        text = moment_of(value)
+        if text is not None and number_of(text) == value:
+            return text
+    return repr(float(value) + 0.0).removesuffix(".0")
+
+
+def moment_of(value: float) -> str | None:
+    """A number of days as a date, with its time where it has one; None where no calendar has it."""
+    try:
+        moment = EPOCH + timedelta(microseconds=round(value * MICROSECONDS))
+    except (OverflowError, ValueError):
+        return None
+    return moment.replace(tzinfo=None).isoformat().removesuffix("T00:00:00")
+
+
+def number_of(word: str) -> float | None:
+    """A number or a date (in days) as a float; None where the word is neither."""
+    with suppress(ValueError):
+        return float(word)
+    with suppress(ValueError):
+        moment = datetime.fromisoformat(word)
+        days, part = divmod((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH, DAY)
+        return days + part / DAY
+    return None
+
+
+@lru_cache(1 << 14)
+def end_words(value: float, kind: str, shown: int | None = None, *, upper: bool = False) -> tuple[str, str]:
+    """Sign and words of one end of a range: of the number itself, or of its neighbour above where that is shorter.
+
+    Of a date, the one of the two that is a moment of the calendar.
+    """
+    signs = ("<=", "<") if upper else ("<", "<=")
+    here, above = number_text(value, kind), just_above(value)
+    if math.isinf(above):
+        return signs[0], here
+    choices = [(signs[0], here), (signs[1], number_text(above, kind))]
+    sign, text = min(
+        choices, key=lambda choice: (kind == "date" and not _DATE.match(choice[1]), len(choice[1]))
+    )
+    return sign, _short(text, shown)
+
+
+def _short(text: str, shown: int | None) -> str:
+    return text if shown is None or len(text) <= SHORT or _DATE.match(text) else f"{float(text):.4g}"
+
+
+@lru_cache(1 << 14)
+def quoted(name: str) -> str:
+    """A column's name, in backticks where it is not a plain word."""
+    plain = name.replace("_", "a").isalnum() and not name[0].isdigit() and name not in WORDS
+    return name if plain else "`" + name.replace("`", "``") + "`"
+
+
+@lru_cache(1 << 14)
+def level_word(level: str) -> str:
+    """A level, in quotes where it would not be read as plain words."""
+    words = level.split()
+    plain = words and " ".join(words) == level and not any(mark in level for mark in "<>=!(){},`\"'")
+    if plain and not {"and", "or"} & set(words):
+        return level
+    return '"' + level.replace('"', '""') + '"'
+
+
+def _level(level: Level, kind: str, dialect: str) -> str:
+    if not isinstance(level, str):
+        return _number(number_text(level, kind), kind, dialect)
+    if kind == "boolean":
+        return level.upper()
+    spell = "char" if dialect == "sqlite" else "chr"
+    # What cannot be seen, a line's end for instance, is spelt: one line in all.
+    marks = level.replace("'", "''")
+    return (
+        "'"
+        + "".join(mark if mark.isprintable() else f"' || {spell}({ord(mark)}) || '" for mark in marks)
+        + "'"
+    )
+
+
+def _number(text: str, kind: str, dialect: str) -> str:
+    if kind == "date":
+        moment = moment_of(number_of(text) or 0.0) or text
+        return _moment(f"'{moment.replace('T', ' ')}'") if dialect == "sqlite" else f"TIMESTAMP '{moment}'"
+    return text if "e" in text else f"{text}e0"  # with an exponent it is a double and not a decimal
+
+
+def _moment(value: str) -> str:
+    """A date or a time as SQLite keeps it, text of either form, as text of one form."""
+    return f"strftime('%Y-%m-%d %H:%M:%f', {value})"

@@ -1,1 +1,0 @@
-"""Who adds: arrays in memory, streams, frames."""

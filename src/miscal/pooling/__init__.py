@@ -1,1 +1,0 @@
-"""How rows are pooled: bins, levels, products."""

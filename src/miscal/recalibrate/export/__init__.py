@@ -1,1 +1,0 @@
-"""A fitted recalibrator as a formula, and that formula in SQL and ONNX."""

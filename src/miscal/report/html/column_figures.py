@@ -1,0 +1,276 @@
+"""Figures of a column, of running totals and of time: ranges, levels, funnels, walks, maps and periods."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from miscal.report import wording
+from miscal.report.codec import Ends, Floats, floats
+from miscal.report.html import marks
+from miscal.report.html.marks import MANY, Chart, Figure, Places, Scale, Writer, nice, tip, way
+from miscal.report.html.markup import ellipsis
+from miscal.report.result_tables import CumulativeDifferences, ResultView
+from miscal.stats.cell_sums import NORMAL_95
+
+_WIDTH = 360.0
+_CARD = (_WIDTH, 226.0)
+_LEFT, _FOOT = 54.0, 364.0
+_SIZE, _WIDE = (480.0, 406.0), (480.0, 274.0)
+FEW = 0.02  # of the rows of the largest period: too few to be drawn among so many
+
+
+def _by_range(result: ResultView, ends: Ends, size: Ends, label: str, write: Writer) -> Chart:
+    """The axes of a figure by range, over bars of the share of rows, with the ranges under them.
+
+    Ranges are drawn equally wide, because equal-support ranges of a skewed variable would otherwise be invisible.
+    """
+    cells, (width, height) = result.cells, size
+    left = np.arange(len(cells))
+    floor = height - 22
+    chart = Chart(Scale(0.0, max(len(cells), 1), 52.0, width - 8), Scale(*ends, floor - 36, 20.0))
+    chart.left(label, write)
+    chart.bars(left, left + 1, cells.size, floor, 28.0)
+    chart.stroke(46.0, floor, width - 8, floor, "axis")
+    chart.names(left + 0.5, [ellipsis(label, 24) for label in cells.label], floor + 16)
+    return chart
+
+
+def _dots(chart: Chart, result: ResultView, values: Floats, low: Floats, high: Floats) -> None:
+    """A dot a range or period with its interval; a line through periods, and of many, dots beyond noise alone."""
+    cells = result.cells
+    middle = np.arange(len(result.cells)) + 0.5
+    if result.every != "range":
+        chart.line(middle, values, "smooth")
+    shown = np.flatnonzero(cells.beyond | (len(cells) <= MANY))
+    at = (middle[shown], values[shown])
+    ends = (low[shown], high[shown])
+    chart.dots(cells.take(shown), at, ends, f"{result.column} ")
+
+
+def _turned(predicted: Floats, low: Floats, high: Floats) -> Places:
+    """Bounds of the gap, around what happened; those of what happened, of the gap."""
+    return predicted - high, predicted - low
+
+
+def variable(result: ResultView, size: Ends = _CARD) -> Figure:
+    """Draw happened (dots with intervals) against predicted (steps) by range of a variable, or by period."""
+    ranges, curve, every = result.cells, result.curve, result.every
+    predicted, observed, smooth = ranges.predicted, ranges.observed, curve.get("observed", np.empty(0))
+    low, high = _turned(predicted, ranges.gap_low, ranges.gap_high)
+    if not wording.means():
+        low, high, smooth = np.maximum(low, 0.0), np.minimum(high, 1.0), np.clip(smooth, 0.0, 1.0)
+    ends = nice(predicted, observed, low, high, smooth)
+    line = ", line" if curve or every != "range" else ""
+    said = f"Happened (dots{line}), predicted (steps)"
+    chart = _by_range(result, ends, size, said, marks.rates)
+    _curve(chart, result)
+    steps = np.repeat(np.arange(len(ranges) + 1), 2)[1:-1]
+    chart.line(steps, np.repeat(predicted, 2), "predicted")
+    _dots(chart, result, observed, low, high)
+    title = f"{result.column}: happened and predicted, by {every}"
+    return Figure("variable", title, ranges.said(every), size, chart.marks, ranges.table())
+
+
+def _gaps(result: ResultView) -> Figure:
+    """Draw the gap of every range or period with its interval, over the band that noise alone keeps to.
+
+    The steps from period to period that changed are named above it.
+    """
+    cells = result.cells
+    shown = cells.gap, cells.gap_low, cells.gap_high
+    # The band is that of what happens if the predictions are right; in terms of the gap it is turned over.
+    low, high = _turned(cells.predicted, cells.band_low, cells.band_high)
+    ends = nice(*shown, low, high, 0.0)
+    chart = _by_range(result, ends, _WIDE, "Predicted minus happened", marks.signed)
+    chart.band(np.arange(len(cells)) + 0.5, low, high)
+    chart.level(0.0)
+    _dots(chart, result, *shown)
+    verdicts = result.table["verdict"]
+    changed = [i for i, verdict in enumerate(verdicts) if verdict in wording.CHANGED]
+    named = [verdicts[i].replace("moved", "turned") for i in changed]
+    chart.names(np.add(changed, 0.5), named, 33.0)
+    title = f"{result.column}: predicted minus happened, by {result.every}"
+    return Figure("periods", title, cells.said(result.every), _WIDE, chart.marks)
+
+
+def periods(result: ResultView) -> tuple[Figure, Figure]:
+    """Draw happened and predicted of every period, and the gap, with the data of all of them.
+
+    Rows without a date are left out. Where there are very many periods, those of few rows would hide the others behind
+    their noise, and so would all intervals.
+    """
+    every, rows = result.table, floats(result.table["rows"])
+    chosen = np.array([verdict != "no date" for verdict in every["verdict"]])
+    dated = chosen.sum()
+    if dated > MANY:
+        chosen &= rows >= FEW * np.nanmax(rows)
+    table = every.take(np.flatnonzero(chosen).tolist())
+    table["label"] = [wording.period_words(label) for label in table["label"]]
+    if table.rows > MANY:
+        table["gap_low"] = table["gap_high"] = [None] * table.rows
+    drawn = replace(result, table=table)
+    left = dated - table.rows
+    small = wording.plural(left, result.every)
+    note = f"{small} of few rows {'is' if left == 1 else 'are'} in the table, not drawn." if left else ""
+    rates = replace(variable(drawn, _WIDE), name="periods", table={}, note=note)
+    return rates, replace(_gaps(drawn), table={**every}, note=note)
+
+
+def _curve(chart: Chart, result: ResultView) -> None:
+    """The curve and its band on the axis of equally wide ranges: each value stands where its range puts it."""
+    curve, low, high = result.curve, result.cells.low, result.cells.high
+    filled = np.flatnonzero(high > low)
+    shift = 0.5 if result.extra.get("integer") else 0.0
+    if not curve or not len(filled):
+        return
+    starts = np.append(low[filled], high[filled[-1]]) + 0.0
+    starts[0] -= 2 * shift  # the lowest whole number belongs to the first range
+    x = np.interp(curve["value"] - shift, starts, np.append(filled, filled[-1] + 1))
+    chart.band(x, curve["observed_low"], curve["observed_high"])
+    chart.line(x, curve["observed"], "smooth")
+
+
+def field_levels(result: ResultView) -> Figure:
+    """Draw the gaps of the ten levels that stand out most, with simultaneous intervals, as rows of one chart.
+
+    The levels shown are those with the largest lower bound of events off; the figure says how many there are.
+    """
+    every = result.cells
+    chosen = np.argsort(-every.strength(), kind="stable")[:10]
+    shown = every.take(chosen[np.argsort(-every.gap[chosen], kind="stable")])
+    gap, low, high, many = shown.gap, shown.gap_low, shown.gap_high, len(shown)
+    # Huge intervals are cut off at three times the largest gap.
+    limit = 3 * np.nanmax(np.abs(gap), initial=0.0)
+    ends = nice(0.0, gap, np.clip([low, high], -limit, limit))
+    bottom = 18 + 21.0 * many
+    chart = Chart(Scale(*ends, 124.0, 348.0), Scale(0.0, max(many, 1), 18.0, bottom))
+    chart.rows([ellipsis(label, 11) for label in shown.label], marks.signed)
+    chart.say(104, 10, "◀ happened more", "hint under")
+    chart.say(348, 10, "predicted more ▶", "hint over", "end")
+    for i, beyond in enumerate(shown.beyond):
+        tips = "", tip(shown, i, f"{result.column} ")
+        chart.pair(i, math.nan, gap[i], (low[i], high[i]), way(gap[i], beyond), tips)
+    title = f"{result.column}: predicted minus happened, by level"
+    said = f"{many} of {len(every):,} levels: those furthest from agreement."
+    note = said if many < len(every) else ""
+    frame = (_WIDTH, bottom + 24)
+    return Figure("field", title, every.said("level"), frame, chart.marks, every.table(), note)
+
+
+def field_funnel(result: ResultView) -> Figure:
+    """Draw every level's gap against its number of rows: noise narrows like a funnel as levels grow.
+
+    Past 600 levels all those beyond noise and the largest of the others are drawn; the figure says so. The funnel is
+    as wide as the levels' own 95% bands are, for their size, an aid to the eye: colours come from their own tests.
+    """
+    every = result.cells
+    order = np.lexsort((-every.rows, ~every.beyond))
+    usable = np.isfinite(every.gap) & (every.rows > 0)
+    drawn = every.take(order[usable[order]][:600])
+    title, frame = f"{result.column}: predicted minus happened against size", (_WIDTH, 236.0)
+    if not len(drawn):
+        return Figure("funnel", title, "No level has rows.", frame)
+    gaps, beyond = np.abs(drawn.gap), drawn.beyond
+    # Nearly all, and all beyond noise.
+    reach = 1.05 * max(np.quantile(gaps, 0.98), gaps[beyond].max(initial=1e-6))
+    sizes = np.log10(drawn.rows)
+    ticks = [math.log10(times) + power for times in (1, 5, 2) for power in range(12)]
+    low = sizes.min() - 0.2
+    high = sizes.max() + 0.2
+    chart = Chart(Scale(low, high, 52.0, 348.0, ticks), Scale(*nice(-reach, reach), 196.0, 22.0))
+    chart.left("Predicted minus happened", marks.signed)
+    across = np.linspace(low, high, 60)
+    wide = 0.5 * (drawn.band_high - drawn.band_low) * np.sqrt(drawn.rows)
+    known = wide[np.isfinite(wide)]
+    half = (np.median(known) if len(known) else 0.0) / np.sqrt(10**across)
+    chart.band(across, -half, half)
+    chart.level(0.0)
+    named = np.roll(np.lexsort((-gaps, ~beyond))[:7], -1)  # the furthest out last, which stands in any case
+    away = np.where(drawn.gap > 0, -7.0, 15.0)
+    labels = [ellipsis(drawn.label[i], 16) for i in named]
+    chart.names(sizes[named], labels, (chart.y(drawn.gap) + away)[named], "callout")
+    chart.dots(drawn, (sizes, drawn.gap))
+    chart.bottom("Rows of the level", lambda tick: marks.numbers(float(f"{10**tick:.2g}")))
+    said = f"{len(drawn):,} of {len(every):,} levels drawn, all that are beyond noise first."
+    note = said if len(drawn) < len(every) else ""
+    return Figure("funnel", title, every.said("level"), frame, chart.marks, note=note)
+
+
+def cumulative(walk: CumulativeDifferences, reach: Ends | None = None) -> Figure:
+    """Draw the running total of predicted minus happened over rows ordered by score; its range is Kuiper's.
+
+    A rising stretch is over-predicted, a falling one under-predicted.
+
+    reach : draw in standard deviations of noise, on an axis with these ends, so that several figures can be compared
+    """
+    table = walk.table()
+    ends = nice(-walk.band, walk.band, walk.total, 0.0)
+    ticks, write, unit = marks.rates, wording.percent, "on average" if wording.means() else "of all rows"
+    if reach is not None and walk.deviation > 0:
+        ticks, write, unit = marks.numbers, wording.number, "deviations of noise"
+        walk, ends = walk.in_deviations(), reach
+    chart = Chart(Scale(0.0, 1.0, _LEFT, 404.0), Scale(*ends, _FOOT, 24.0))
+    chart.left(f"Predicted minus happened, so far ({unit})", ticks)
+    chart.band(walk.share, -walk.band, walk.band)
+    chart.level(0.0)
+    chart.line(walk.share, walk.total, "walk")
+    # The bracket at the right shows the range, between dotted lines at the two extremes.
+    highest = walk.total.max(initial=0.0)
+    lowest = walk.total.min(initial=0.0)
+    side = chart.x.end + 10
+    top, bottom = chart.y([highest, lowest])
+    middle = (top + bottom) / 2
+    chart.level(highest, "dotted")
+    chart.level(lowest, "dotted")
+    chart.stroke(side, top, side, bottom, "bracket")
+    chart.say(side + 8, middle - 4, "range")
+    chart.say(side + 8, middle + 10, write(walk.size), "tick strong")
+    # So that hovering reads the total.
+    hovered = np.unique(np.linspace(0, len(walk.share) - 1, 40).astype(np.intp))
+    for share, total in zip(walk.share[hovered], walk.total[hovered], strict=True):
+        said = f"Lowest {marks.shares(round(share, 3))} of scores\n{write(total)} {unit}, predicted minus happened"
+        chart.point(share, total, "ghost", said)
+    chart.bottom("Rows ordered from the lowest score to the highest", marks.shares)
+    description = (
+        f"The running total moves between {write(lowest)} and {write(highest)} {unit} and "
+        f"ends at {write(walk.total[-1])}. Its range, {write(walk.size)}, is the Kuiper range."
+    )
+    title = "Running total of predicted minus happened"
+    return Figure("cumulative", title, description, _SIZE, chart.marks, table)
+
+
+def deviation_reach(walks: Sequence[CumulativeDifferences]) -> Ends:
+    """The ends of an axis that holds several running totals in standard deviations of their noise."""
+    totals = [walk.in_deviations().total for walk in walks if walk.deviation > 0]
+    return nice(-NORMAL_95, NORMAL_95, *totals)
+
+
+def neighbourhood(result: ResultView) -> Figure:
+    """Draw a plane of two columns, each cell shaded by the gap of the rows around it, in standard errors."""
+    grid = result.grid
+    one, two = [*result.columns, "x", "y"][:2]
+    x, y = grid["x"], grid["y"]
+    chart = Chart(Scale(x[0], x[-1], _LEFT, 466.0), Scale(y[0], y[-1], _FOOT, 24.0))
+    chart.left(ellipsis(two, 40), marks.numbers)
+    filled = row, column = np.nonzero(grid["rows"] > 0)
+    cells = {key: grid[key][filled].tolist() for key in ("rows", "gap", "deviations")}
+    table = {f"{one} from": x[column].tolist(), f"{two} from": y[row].tolist(), **cells}
+    for i, j, rows, gap, deviations in zip(*filled, *cells.values(), strict=True):
+        left, right = chart.x(x[j : j + 2])
+        low, high = chart.y(y[i : i + 2])
+        place = f"{one} {x[j]:.3g} to {x[j + 1]:.3g}, {two} {y[i]:.3g} to {y[i + 1]:.3g}"
+        said = f"{place}\n{wording.points(gap)}, {wording.rows(rows)}"
+        chart.bar(left, high, right - left, low - high, f"heat {_shade(deviations)}", said)
+    chart.bottom(ellipsis(one, 40), marks.numbers)
+    description = f"The gap around each place of {one} (across) and {two} (up)."
+    return Figure("neighbourhood", "Map of the gap", description, _SIZE, chart.marks, table)
+
+
+def _shade(deviations: float) -> str:
+    """The class of a cell of the map; from 2, 3 and 4 standard errors on it is shaded more."""
+    step = min(int(abs(np.nan_to_num(deviations))) - 1, 3)
+    if step < 1:
+        return "within" if np.isfinite(deviations) else "none"
+    return f"{'over' if deviations > 0 else 'under'}-{step}"

@@ -1,0 +1,110 @@
+"""Figures of gaps: the reliability diagram, a finding's two rates on one line, and repairs."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from miscal.auditing.findings import Finding, ScoreRange
+from miscal.report import wording
+from miscal.report.codec import Floats
+from miscal.report.html import marks
+from miscal.report.html.marks import Chart, Figure, Scale, both, nice, way
+from miscal.report.html.markup import ellipsis
+from miscal.report.model import SegmentRepair
+from miscal.report.result_tables import ResultView
+
+# Rates that ticks stand at.
+ROUND = [0.5, *(times * 10.0**-power for times in (1, 5, 2) for power in range(1, 10))]
+
+
+def _log_odds(rates: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log(rates) - np.log1p(-rates)
+
+
+def _of_log_odds(tick: float) -> str:
+    return marks.rates(1 / (1 + math.exp(-tick)))
+
+
+def reliability(score: ResultView) -> Figure:
+    """Draw how often it happened against how often it was predicted, by bin of the score.
+
+    Both axes are of log-odds where the result says so. The band is that of a calibrated model. The bars beneath have
+    the area of the bins' rows.
+    """
+    bins, title = score.cells, "Happened against predicted, by score"
+    drawn = [bins.predicted, bins.observed, bins.band_low, bins.band_high, bins.low, bins.high]
+    kind, write, label, ticks = "linear", marks.rates, "Predicted", []
+    if score.extra.get("axis") == "logit":
+        kind, write, label = "logit", _of_log_odds, "Predicted (log-odds scale)"
+        drawn = [_log_odds(rates) for rates in drawn]
+        ticks = [tick * side for tick in _log_odds(np.array(ROUND)).tolist() for side in (1, -1)]
+    predicted, observed, band_low, band_high, low, high = drawn
+    ends = nice(*drawn[:4])
+    chart = Chart(Scale(*ends, 54.0, 466.0, ticks), Scale(*ends, 318.0, 24.0, ticks))
+    chart.left("Happened", write)
+    chart.band(predicted, band_low, band_high)
+    chart.span(ends, ends, "diagonal")
+    chart.say(66, 46, "▲ happened more than predicted", "hint under")
+    chart.say(458, 304, "happened less than predicted ▼", "hint over", "end")
+    chart.line(predicted, observed, "thin")
+    chart.dots(bins, (predicted, observed), what="Score ")
+    wide = chart.x(high) - chart.x(low)
+    density = np.where(wide > 0.25, bins.size / np.maximum(wide, 0.25), 0.0)
+    chart.bars(low, high, density, 382.0, 52.0)
+    chart.bottom(label, write, y=382.0)
+    said = f"{bins.said('bin')} On the diagonal of the {kind} axes as much happened as was predicted."
+    return Figure("reliability", title, said, (480.0, 424.0), chart.marks, bins.table())
+
+
+def gap_card(finding: Finding) -> Figure:
+    """Draw the two rates of a finding, or of each of the two ranges of scores that disagree, the upper first.
+
+    The interval lies around what happened: predicted minus the gap's bounds.
+    """
+    two = "two ranges of its scores, " if finding.score_ranges else ""
+    title = f"{ellipsis(finding.where, 100)}: {two}predicted and happened"
+    predicted, observed, (low, high) = finding.predicted, finding.observed, finding.interval
+    if math.isnan(predicted + observed):
+        return Figure("gap", title, "There is nothing to draw.", (320.0, 66.0))
+    ranges = sorted(finding.score_ranges, key=lambda one: -one.low)
+    places: Sequence[Finding | ScoreRange] = ranges or [finding]
+    around = (math.nan, math.nan) if ranges else (predicted - high, predicted - low)
+    beyond = bool(ranges) or (finding.real and not low <= 0 <= high)
+    bottom = 22.0 + 34.0 * len(places)
+    shown = around if wording.means() else np.clip(around, 0.0, 1.0)
+    ends = nice([(one.predicted, one.observed) for one in places], shown)
+    chart = Chart(Scale(*ends, 10.0, 310.0), Scale(0.0, len(places), 22.0, bottom))
+    chart.rows((), marks.rates)
+    for row, one in enumerate(places):
+        ring, dot = one.predicted, one.observed
+        said = "○ predicted\u2003● happened"
+        if isinstance(one, ScoreRange):
+            said = f"{one.words}: {both(ring, dot)}"
+        chart.say(14.0, 24.0 + 34.0 * row, said, "hint")
+        tips = f"{wording.percent(ring)} predicted", f"{wording.percent(dot)} happened"
+        chart.pair(row, ring, dot, around, way(ring - dot, beyond), tips)
+    description = finding.shape or f"{both(predicted, observed)}, gap {wording.points(predicted - observed)}"
+    return Figure("gap", title, f"{description}.", (320.0, bottom + 22), chart.marks)
+
+
+def gap_pairs(places: Sequence[SegmentRepair]) -> Figure:
+    """Draw each place's gap before (ring) and after (dot, with its simultaneous interval) on one axis through zero."""
+    known = (place for place in places if not np.isnan(np.fmax(place.before.gap, place.after.gap)))
+    # What a repair leaves or makes before what it mends, so that a short list does not hide it.
+    shown = sorted(known, key=lambda place: (*wording.LEFT_FIRST, place.verdict).index(place.verdict))[:15]
+    bottom = 36.0 + 34.0 * len(shown)
+    ends = nice([(place.before.gap, place.after.gap) for place in shown], 0.0)
+    chart = Chart(Scale(*ends, 16.0, 464.0), Scale(0.0, len(shown), 36.0, bottom))
+    chart.rows((), marks.signed)
+    chart.say(16, 16, "○ before\u2003● after (grey: within noise), with its interval")
+    for row, place in enumerate(shown):
+        before, after, (low, high) = place.before.gap, place.after.gap, place.after.interval
+        tips = f"before: {wording.points(before)}", f"after: {wording.points(after)}"
+        chart.pair(row, before, after, (low, high), way(after, not low <= 0.0 <= high), tips)
+        chart.say(16, chart.y(row) + 9, f"{ellipsis(place.where, 46)}: {place.verdict}")
+    note = f"{len(shown)} of {len(places):,} places." if len(shown) < len(places) else ""
+    title = "Predicted minus happened, before and after the repair"
+    said = wording.became([place.verdict for place in places])
+    return Figure("repair", title, said, (480.0, bottom + 26), chart.marks, note=note)

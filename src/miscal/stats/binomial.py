@@ -1,0 +1,220 @@
+"""Is one cell's gap beyond noise? Two-sided p-values from a cell's sums, better ones where its rows are at hand.
+
+Tails of a sum of independent 0/1 draws come from two numbers, its mean and its variance. The matched binomial has
+``N = μ²/(μ - σ²)`` trials (not an integer in general) of probability ``1 - σ²/μ``: the same mean and variance. It is
+matched on the rarer side, so swapping the outcomes changes nothing.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miscal.data.libraries import special
+from miscal.kernels.simulate import exact_tails
+from miscal.stats.cell_sums import (
+    EFFECTIVE_EVENTS,
+    Bools,
+    CellRows,
+    CellSums,
+    CellTestSettings,
+    Floats,
+    Integers,
+    effective_events,
+    unwarned,
+)
+from miscal.stats.sign_flip import TOO_SMALL, residual_p_values, simulated
+
+NORMAL_EVENTS = 200.0  # expected on both sides, above which the normal takes over
+NORMAL_REACH = 3.0  # but only this many standard deviations out: farther, skewness is a large factor
+
+
+def matched_trials(rare: Floats, variance: Floats, size: Floats) -> Floats:
+    """Trials of the binomial matched to means and variances of sums of `size` 0/1 draws, those of the rarer side."""
+    squares = rare - variance  # Σp²
+    with unwarned():
+        trials = rare * rare / squares
+        # Cauchy-Schwarz: N <= n, with equality when all probabilities are equal; undo the rounding there.
+        return np.where((squares > 0.0) & (trials < size * (1.0 - 1e-9)), trials, size)
+
+
+def tails(cells: Iterable[np.ndarray]) -> tuple[Floats, Floats, Bools]:
+    """Give P(K <= k), P(K >= k) at k = `events`, and where the normal was used; `variance` must be positive.
+
+    cells : events, mean, variance and size, an array each
+    """
+    events, mean, variance, size = cells
+    swapped = mean > 0.5 * size
+    rare = np.where(swapped, size - mean, mean)
+    normal = (rare > NORMAL_EVENTS) & (np.abs(events - mean) <= NORMAL_REACH * np.sqrt(variance))
+    lower, upper = np.empty((2, mean.size))
+    k, mu, sigma2 = events[normal], mean[normal], variance[normal]
+    skewed = np.where(swapped, -1.0, 1.0)[normal] * (2.0 * sigma2 / rare[normal] - 1.0)
+    lower[normal] = 1.0 - _normal_tail(k + 0.5, mu, sigma2, skewed)
+    upper[normal] = _normal_tail(k - 0.5, mu, sigma2, skewed)
+    other = ~normal
+    far = [each[other] for each in (*cells, swapped)]
+    lower[other], upper[other] = binomial_tail(far, upper=False), binomial_tail(far, upper=True)
+    return lower, upper, normal
+
+
+def _normal_tail(edge: Floats, mean: Floats, variance: Floats, skewed: Floats) -> Floats:
+    """Normal with one skewness term, that of the matched binomial: (1 - 2π)/sd with 1 - π = σ²/μ."""
+    deviation = np.sqrt(variance)
+    z = (edge - mean) / deviation
+    density = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
+    return np.asarray(special.ndtr(-z) + skewed / deviation * (z * z - 1.0) * density / 6.0)
+
+
+def binomial_tail(cells: Iterable[np.ndarray], *, upper: bool | Bools) -> Floats:
+    """Give P(K >= k), or P(K <= k), by the matched binomial alone, matched to the complement where `swapped`.
+
+    cells : events, mean, variance, size and swapped (0 or 1), an array each
+    """
+    events, mean, variance, size, side = cells
+    swapped = side > 0
+    count, rare = np.where(swapped, size - events, events), np.where(swapped, size - mean, mean)
+    trials = matched_trials(rare, variance, size)
+    above = swapped != upper
+    below = ~above
+    made = np.empty(above.size)
+    made[above] = _above(count[above], rare[above], trials[above], size[above])
+    made[below] = _below(count[below], rare[below], trials[below])
+    return made
+
+
+MANY_TRIALS = 1e6  # beyond it the chance of no event in a trial has too few digits for the quicker way
+
+
+def _below(count: Floats, mean: Floats, trials: Floats) -> Floats:
+    inside = count < trials
+    safe = np.where(inside, count, 0.0)
+    above, rest, rate = safe + 1.0, trials - safe, mean / trials
+    made = special.betainc(rest, above, 1.0 - rate)
+    many = trials > MANY_TRIALS
+    if many.any():
+        made[many] = special.betaincc(above[many], rest[many], rate[many])
+    return np.where(inside, made, 1.0)
+
+
+def _above(count: Floats, mean: Floats, trials: Floats, size: Floats) -> Floats:
+    # Towards N the matched binomial runs out of mass, though as many events as rows can happen: keep N clear of k.
+    # A larger N of the same mean has heavier tails, so this errs on the safe side, and changes nothing elsewhere.
+    reach = np.maximum(count, 1.0)
+    clear = np.maximum(trials, np.minimum(size, reach + 2.0 * np.sqrt(reach) + 2.0))
+    made = special.betainc(reach, clear - reach + 1.0, np.minimum(mean / clear, 1.0))
+    return np.where(count > 0.0, made, 1.0)
+
+
+EXACT_ROWS = 200  # trials up to which a cell is convolved
+CELL_DRAWS = 9_999
+ROW_DRAWS = 200_000_000  # rows times draws of one cell
+
+
+@dataclass(frozen=True)
+class CellPValues:
+    """P-values of cells (NaN where none can be given) and in words how each was found."""
+
+    p_value: Floats
+    method: NDArray[np.object_]
+
+
+def cell_p_values(sums: CellSums, how: CellTestSettings, draws: int = CELL_DRAWS) -> CellPValues:
+    """Give the two-sided p-value of each cell's gap, ``2·min(P(K <= k), P(K >= k))`` capped at 1.
+
+    Parameters
+    ----------
+    sums
+        Sums per cell.
+    draws
+        For the cells that are simulated.
+
+    Notes
+    -----
+    Unweighted: exact by convolution for cells of at most 200 rows at hand, else the matched binomial, else (above 200
+    expected events on both sides and within three standard deviations) the normal with a skewness term. Weighted: a
+    cell whose weights are all equal is treated as unweighted; else the normal from 25 effective events, else simulation
+    if its rows are at hand, else NaN, "too small to judge". An empty cell has NaN. Certain predictions (all 0 or 1)
+    give 1 when they hold and 0 when not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from miscal.stats.cell_sums import CellTestSettings, CellSums
+    >>> one = np.ones(1)
+    >>> cells = CellSums(50 * one, 50 * one, 50 * one, 0.25 * one, 3 * one, 0.24875 * one, 3 * one)
+    >>> cell_p_values(cells, CellTestSettings()).p_value.round(4).tolist()
+    [0.0041]
+    """
+    p_value = np.full(sums.rows.size, np.nan)
+    method = np.full(sums.rows.size, "empty", object)
+    filled, rows, off = sums.weight > 0.0, how.rows, np.abs(sums.off)
+    if how.null == "residual":
+        p_value[filled], method[filled] = (part[filled] for part in residual_p_values(sums, how, draws))
+        return CellPValues(p_value, method)
+    certain = filled & (sums.variance <= 1e-13 * sums.weight2)
+    method[certain] = "certain predictions"
+    p_value[certain] = (off <= 1e-9 * sums.weight)[certain]
+    live = filled & ~certain
+    equal = equal_weights(sums) if how.weighted else filled
+    _unweighted(sums, np.flatnonzero(live & equal), rows, p_value, method)
+    large = effective_events(sums) >= EFFECTIVE_EVENTS
+    normal, small = (np.flatnonzero(live & ~equal & of_size) for of_size in (large, ~large))
+    method[normal], method[small] = "normal", TOO_SMALL if rows is None else "simulation"
+    p_value[normal] = 2.0 * special.ndtr(-off[normal] / np.sqrt(sums.variance[normal]))
+    if rows is not None and small.size:
+        # A cell of very many rows gets fewer draws: a p-value at the end of its scale is then larger, never smaller.
+        size = np.maximum(np.diff(rows.offsets)[small], 1)
+        most = np.clip(ROW_DRAWS // size, 99, draws)
+        values = rows.sampling, np.zeros(rows.rows), rows.predicted, rows.repeats()
+        observed, slack = sums.observed[small], 1e-12 * sums.weight[small]
+        ends = observed + slack, observed - slack
+        below, above, made = simulated((rows.offsets, *values), *ends, small, most, how.seed)
+        p_value[small] = two_sided((1.0 + below) / (1.0 + made), (1.0 + above) / (1.0 + made))
+    return CellPValues(p_value, method)
+
+
+def two_sided(lower: Floats, upper: Floats) -> Floats:
+    """Double the smaller tail, at most 1."""
+    return np.minimum(1.0, 2.0 * np.minimum(lower, upper))
+
+
+def equal_weights(sums: CellSums) -> Bools:
+    """Tell which cells hold rows of one weight only, so that they can be treated as unweighted."""
+    # (Σw)² = n Σw² only when all weights in the cell are equal (Cauchy-Schwarz).
+    with unwarned():
+        size = sums.weight**2 / sums.weight2
+        events = sums.observed * sums.weight / sums.weight2
+        same = np.abs(size - sums.rows) <= 1e-9 * sums.rows
+        return same & (np.abs(events - np.rint(events)) <= 1e-6)
+
+
+def _unweighted(
+    sums: CellSums, cells: Integers, rows: CellRows | None, p_value: Floats, method: NDArray[np.object_]
+) -> None:
+    """Fill in the p-values of cells of equal weights: exact ones of small cells whose rows are at hand."""
+    own = sums.take(cells)
+    scale = own.weight2 / own.weight
+    size, events = np.rint(own.weight / scale), np.rint(own.observed / scale)
+    exact = (size <= EXACT_ROWS) & (rows is not None)
+    if rows is not None and exact.any():
+        small, counts = cells[exact], events[exact].astype(np.int64)
+        lower, upper = np.empty((2, small.size))
+        exact_tails(rows.offsets, rows.predicted, rows.repeats(), counts, small, lower, upper)
+        p_value[small], method[small] = two_sided(lower, upper), "exact"
+    large = cells[~exact]
+    units = events, own.predicted / scale, own.variance / scale**2, size
+    lower, upper, normal = tails([each[~exact] for each in units])
+    p_value[large], method[large] = two_sided(lower, upper), np.where(normal, "normal", "matched binomial")
+
+
+def rare_p(size: float, rare: float, mean: float, variance: float) -> float:
+    """P-value of so many outcomes that are rare: twice the chance of at least as many."""
+    if rare <= mean:
+        return 1.0
+    if variance <= 0:
+        return 0.0
+    trials = np.rint(size)
+    one = np.array([np.rint(rare), mean, variance, trials, mean > 0.5 * trials])
+    return 2.0 * float(binomial_tail(one[:, None], upper=True)[0])

@@ -1,0 +1,278 @@
+"""Did the gap change from one cell to the next, such as months? Differences of gaps, and the noise that days have.
+
+Sums of neighbouring days vary together, and more than those of independent rows.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from miscal.stats.cell_sums import (
+    EFFECTIVE_EVENTS,
+    NORMAL_95,
+    Bools,
+    CellSums,
+    CellTestSettings,
+    Floats,
+    Integers,
+    effective_events,
+    unwarned,
+)
+from miscal.stats.multiplicity import agreeing, holm, student_test
+from miscal.stats.sign_flip import ClusterBlocks, cell_noise, cluster_blocks
+
+PLAIN_EVENTS = 5.0  # on the rarer side of two cells of equal weights; below it nobody could tell
+LEAST_CLUSTERS = 5  # of a cell, from which Student's t over their sums is trusted
+LEAST_DAYS = 20  # beyond one a period, from which days tell their noise
+BEYOND = 2.33  # standard deviations of chance: once in a hundred; days that are missed make false alarms
+LEAST_BLOCK = 28  # days whose own mean is taken off where it is asked how long an error lasts
+LAGS = 6  # days apart that are compared
+DECAYS = np.linspace(0.0, 0.95, 39)  # of the covariance from one day to the next
+STEPS = 30
+
+
+@dataclass(frozen=True)
+class Changes:
+    """From each cell's predecessor to the cell; NaN for the first one and where either is too small.
+
+    change : gap less the gap before;  low, high : intervals that hold for all changes at once
+    p_value, p_adjusted : that the gap is the same (Holm over all changes)
+    size_p_adjusted : that the gap is of the same size, whichever its sign
+    """
+
+    change: Floats
+    low: Floats
+    high: Floats
+    p_value: Floats
+    p_adjusted: Floats
+    size_p_adjusted: Floats
+
+    def scaled(self, by: float) -> "Changes":
+        """The same with gaps in other units."""
+        return replace(self, change=self.change * by, low=self.low * by, high=self.high * by)
+
+
+def changes(
+    sums: CellSums,
+    how: CellTestSettings,
+    level: float = 0.05,
+    wider: Floats | None = None,
+    freedom: float | None = None,
+) -> Changes:
+    """Compare the gap of every cell with that of the one before.
+
+    The gaps of two sets of rows, ``g = Σw(p - y)/Σw``, have the variance ``ΣD²/(Σw)²`` each, D a row's residual or a
+    cluster's sum of them; a cluster in both takes ``2ΣD₁D₂/(Σw₁Σw₂)`` off that of their difference. ΣD² is not taken to
+    be below Σw²p(1-p) (of other responses: the variance of their `Spread`), which few events would show too small by
+    luck. Neither model need be calibrated: the hypothesis is only that both gaps are the same. The statistic is
+    Student's t on one less degree of freedom than the smaller cell has rows or clusters.
+
+    The gap has the same *size* if it is the same or only its sign is another: both must be refuted, so the p-value is
+    the larger one of ``g₂ - g₁`` and ``g₂ + g₁``.
+
+    wider, freedom : by how much each cell's variance is larger than that, and the degrees of freedom of knowing it: the
+    noise of days (`day_noise`)
+
+    Too small to compare: fewer than 25 effective events in either cell (where rows are independent and of equal
+    weight: 5, expected or happened, in the two together), or 5 clusters.
+
+    Examples
+    --------
+    >>> from miscal.stats.cell_sums import CellTestSettings, CellSums
+    >>> n, p, y = np.full(3, 1000.0), np.full(3, 200.0), np.array([200.0, 210.0, 300.0])
+    >>> found = changes(CellSums(n, n, n, p, y, 0.8 * p, y * 0.6 + 40), CellTestSettings())
+    >>> found.change.round(3).tolist(), found.p_adjusted.round(3).tolist()
+    ([nan, -0.01, -0.09], [nan, 0.58, 0.0])
+    """
+    rows = how.rows if how.null == "residual" else None
+    noise, number = cell_noise(sums, rows)
+    shared = np.zeros(sums.rows.size) if rows is None else _shared(cluster_blocks(rows))
+    if not how.outcome_weights:
+        noise = np.maximum(noise, sums.variance)
+    if wider is not None:
+        noise = noise * wider
+    fewer, weights = _smaller(number), sums.weight[1:] * sums.weight[:-1]
+    with unwarned():
+        gap, own = sums.off / sums.weight, noise / sums.weight**2
+        both = 2.0 * shared[1:] / weights
+        apart = own[1:] + own[:-1]
+        error, mirrored = np.sqrt(np.maximum([apart - both, apart + both], 0.0))
+    possible = _large(sums, how) & (fewer >= (LEAST_CLUSTERS if how.clustered else 2))
+    possible &= (error > 0) & (mirrored > 0)
+    change = np.where(possible, gap[1:] - gap[:-1], np.nan)
+    turned = np.where(possible, gap[1:] + gap[:-1], np.nan)
+    least = np.minimum(fewer - 1.0, math.inf if freedom is None else freedom)
+    p_value, adjusted, reach = student_test(change, error, least, level)
+    size = holm(np.maximum(p_value, student_test(turned, mirrored, least, level)[0]))
+    columns = [change, change - reach, change + reach, p_value, adjusted, size]
+    return Changes(*np.pad(columns, ((0, 0), (1, 0)), constant_values=np.nan))
+
+
+def _smaller(of_cells: Floats) -> Floats:
+    """The smaller number of each cell and the one before."""
+    return np.minimum(of_cells[1:], of_cells[:-1])
+
+
+def _shared(blocks: ClusterBlocks) -> Floats:
+    """ΣD₁D₂ over the clusters that a cell has in common with the one before."""
+    cells = blocks.cells()
+    order = np.lexsort((cells, blocks.cluster))
+    cell, cluster, residual = cells[order], blocks.cluster[order], blocks.residual[order]
+    again = (cluster[1:] == cluster[:-1]) & (cell[1:] == cell[:-1] + 1)
+    product = np.where(again, residual[1:] * residual[:-1], 0.0)
+    return np.asarray(np.bincount(cell[1:], product, blocks.offsets.size - 1), np.float64)
+
+
+def _large(sums: CellSums, how: CellTestSettings) -> Bools:
+    """Steps whose two cells have enough events, expected or happened, for their residuals to tell the noise."""
+    both = _smaller(sums.weight) > 0
+    if not how.binary:
+        return both
+    expected = effective_events(sums)
+    if not how.weighted and how.null != "residual" and not how.outcome_weights:
+        # Together: a quiet month before a bad one has few events, and its noise is known from the predictions.
+        happened = np.minimum(sums.observed, sums.weight - sums.observed)
+        events = np.maximum(expected[1:] + expected[:-1], happened[1:] + happened[:-1])
+        return np.asarray(both & (events >= PLAIN_EVENTS))
+    if how.outcome_weights and how.rows is not None:
+        expected = how.rows.rarer_events()
+    return both & (_smaller(expected) >= EFFECTIVE_EVENTS)
+
+
+# ---- the noise of days -----------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class DayNoise:
+    """Variance of a period's sum relative to that of independent rows, and how many days, in effect, tell it.
+
+    first : variance of a day's sum relative to independent rows;  second : covariance of neighbouring days
+    decay : of the covariance from one day to the next
+    """
+
+    first: float
+    second: float
+    decay: float
+    freedom: float = math.inf
+
+    def times(self, days: Floats) -> Floats:
+        """The variance of a sum of so many days, relative to that of their rows if these were independent."""
+        return np.array([max(1.0, self.of_sum(each)) for each in days])
+
+    def of_sum(self, days: float) -> float:
+        """γ₀ + 2Σ(1 - l/n)γ₁ρ^(l-1): the variance of a sum of n days, a day of independent rows being 1."""
+        lag = np.arange(1, max(round(days), 1))
+        shares = (1.0 - lag / max(days, 1.0)) * self.second * self.decay ** (lag - 1.0)
+        return self.first + 2.0 * float(shares.sum())
+
+
+def day_noise(days: CellSums, period: Integers) -> DayNoise | None:
+    """How days vary around the mean of their periods; None where it is no more than independent rows would.
+
+    Each day's ``u = (Σw(y - p) - its share of the period's)/sqrt(Σw²p(1-p))`` has the variance γ₀, 1 for independent
+    rows, and the covariance γ₁, γ₁ρ, γ₁ρ², ... with the days after it. What is left of a model's error that is the same
+    all through a period does not count as noise. Once days are known to vary together, how far is read off at least
+    four weeks at a time: a week's own mean would take most of what lasts for days with it.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> n, p = np.full(120, 400.0), np.full(120, 80.0)
+    >>> off = np.convolve(rng.normal(size=140), 0.7 ** np.arange(20), "same")[:120]
+    >>> days = CellSums(
+    ...     n, n, n, p, p + 20 * off + 8 * rng.normal(size=120), np.full(120, 64.0), np.full(120, 64.0)
+    ... )
+    >>> bool(day_noise(days, np.arange(120) // 30).times(np.array([30.0]))[0] > 10)
+    True
+    """
+    kept = np.flatnonzero(days.variance > 0.0)
+    code = np.unique(period[kept], return_inverse=True)[1]
+    periods = int(code.max(initial=-1)) + 1
+    many = kept.size - periods
+    if many < LEAST_DAYS:
+        return None
+    days = days.take(kept)
+    length = kept.size / periods
+    unit = _units(days, code)
+    sums, pairs = _lagged(unit, code, np.zeros_like(code), 1)
+    same, next_day = (sums / pairs)[0]
+    # Of independent days the period's mean takes 1/n of the variance off all of these.
+    chance, plain = BEYOND * math.sqrt(1.0 / many), same * kept.size / many
+    if plain - 1.0 < math.sqrt(2.0) * chance and next_day + plain / length < plain * chance:
+        return None
+    return _lasting_noise(days, code // max(math.ceil(LEAST_BLOCK / length), 1), length)
+
+
+def _units(days: CellSums, code: Integers) -> Floats:
+    """What is off of each day around the mean of its group, a day of independent rows varying by 1."""
+    whole = days.map(lambda values: np.asarray(np.bincount(code, values), np.float64))
+    gap = whole.off / whole.weight
+    # Rows whose rate is not the predicted one have another variance, in all days of the group alike.
+    own = np.maximum((whole.residual2 - gap**2 * whole.weight2) / whole.variance, 1.0)
+    return (gap[code] * days.weight - days.off) / np.sqrt(days.variance * own[code])
+
+
+def _lagged(unit: Floats, group: Integers, part: Integers, most: int) -> tuple[Floats, Floats]:
+    """Sums and numbers of products of days 0, 1, ..., `most` apart within a group, a row for each part of the days."""
+    parts = int(part[-1]) + 1
+    sums, pairs = np.zeros((2, parts, most + 1))
+    for lag in range(most + 1):
+        inside = np.flatnonzero(group[lag:] == group[: group.size - lag])
+        sums[:, lag] = np.bincount(part[inside], unit[inside + lag] * unit[inside], parts)
+        pairs[:, lag] = np.bincount(part[inside], minlength=parts)
+    return sums, pairs
+
+
+def _lasting_noise(days: CellSums, block: Integers, length: float) -> DayNoise:
+    """Variance and covariances of days, and how well they are known, by leaving out a part of the days at a time."""
+    unit = _units(days, block)
+    parts, blocks = max(4, min(20, unit.size // LEAST_BLOCK)), int(block[-1]) + 1
+    sums, pairs = _lagged(unit, block, np.arange(unit.size) * parts // unit.size, LAGS)
+    taken = unit.size / blocks
+    every, every_pair = sums.sum(0), pairs.sum(0)
+    found = _fitted(every, every_pair, taken)
+    without = zip(every - sums, every_pair - pairs, strict=True)
+    spread = np.log([max(1.0, _fitted(*others, taken).of_sum(length)) for others in without])
+    known = (parts - 1) * spread.var()  # of the logarithm
+    independent = (unit.size - blocks) * found.first / max(found.of_sum(length), found.first)
+    return replace(found, freedom=max(min(independent, 2.0 / max(known, 1e-9)), 2.0))
+
+
+def _fitted(sums: Floats, pairs: Floats, length: float) -> DayNoise:
+    """γ₀, γ₁ and ρ from sums of products of days 0, 1, 2, ... apart, by least squares over the days apart.
+
+    Taking off the mean of so many days lowers all of them by the variance of that mean, which is added again (by
+    iteration, since it is made of them).
+    """
+    lags, weight = sums / np.maximum(pairs, 1.0), pairs[1:]
+    powers = DECAYS[:, None] ** np.arange(weight.size)
+    scale = np.maximum((powers**2 * weight).sum(1), 1e-9)
+    found = DayNoise(0.0, 0.0, 0.0)
+    for _ in range(STEPS):
+        mean = found.of_sum(length) / length
+        agrees = (powers * (weight * (lags[1:] + mean))).sum(1)
+        best = np.argmax(np.maximum(agrees, 0.0) ** 2 / scale)
+        second = max(float(agrees[best] / scale[best]), 0.0)
+        found = DayNoise(float(lags[0] + mean), second, float(DECAYS[best]))
+    return found
+
+
+def judged_by_days(sums: CellSums, wider: Floats, freedom: float, level: float) -> dict[str, Any]:
+    """P-values, intervals and bands of periods whose noise is that of their days; the last cell may have no date."""
+    times = np.append(wider, np.ones(sums.rows.size - wider.size))
+    with unwarned():
+        gap = sums.off / sums.weight
+        error = np.sqrt(times * sums.variance) / sums.weight
+    p_value, adjusted, reach = student_test(gap, error, freedom, level)
+    low, high = agreeing(gap - reach, gap + reach, gap, adjusted, level)
+    band = NORMAL_95 * error
+    return {
+        "gap_low": low,
+        "gap_high": high,
+        "error": error,
+        "p_value": p_value,
+        "p_adjusted": adjusted,
+        "band_low": np.clip(sums.mean - band, 0.0, 1.0),
+        "band_high": np.clip(sums.mean + band, 0.0, 1.0),
+        "method": ["noise of days"] * gap.size,
+    }

@@ -1,0 +1,226 @@
+"""One p-value of several complementary tests, all read off the same draws of the cells' sums.
+
+A result's p-value answers "is there anything here?", and no single statistic sees whatever can be there. The inverses
+of the tests' own p-values are added, which the smallest dominates, and the sum is compared with the same of every draw:
+the price of looking several times is what the draws say. (The smallest alone is a little weaker where several tests see
+the same error.) A test that no other one comes near to counts for several of those that see much the same
+(`SHARES`, found by `studies/power.py`).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from miscal.data.libraries import special
+from miscal.stats.cell_sums import CellSums, CellTestSettings, Floats, Integers, run_starts, unwarned
+from miscal.stats.metric_null import PooledError, Statistic, drawn_values, walk_spans
+from miscal.stats.null_draws import cell_draws
+
+PIECES = 200  # of equal information, into which a key is cut
+# Polynomials along a key, the constant among them.
+SMOOTH = {"total": 1, "trend": 2, "bend": 3, "smooth curve": 5}
+OUT_OF_REACH = 1e300  # a statistic that no draw comes near, still a number
+
+SHARES = {"sum of all levels": 4.0, "trend": 4.0, "bend": 2.0, "smooth curve": 2.0}  # 1 for every other test
+
+
+@dataclass(frozen=True)
+class CombinedTest:
+    """The p-value of all tests together, and of each by itself, by name."""
+
+    p_value: float
+    parts: Mapping[str, float]
+    draws: int
+    bound: bool
+
+    @property
+    def words(self) -> str:
+        """How it was made."""
+        *others, last = self.parts
+        return f"p-value: {', '.join(others)} and {last} combined, on {self.draws} common draws."
+
+
+def drawn_tests(sums: CellSums, tests: Mapping[str, Statistic], how: CellTestSettings, draws: int) -> Floats:
+    """Some statistics of draws of the cells, (draws + 1, tests), and in the end those of the cells themselves."""
+    with unwarned():  # beside next to no variance
+        drawn = drawn_values(cell_draws(sums, how, draws), sums, tests.values(), draws)
+        return np.vstack([drawn, [test(-sums.off[None])[0] for test in tests.values()]])
+
+
+def omnibus(names: Sequence[str], drawn: Floats, known: Sequence[float] = ()) -> CombinedTest:
+    """Compare the inverses of some tests' p-values, added up, with those of draws of the cells.
+
+    Parameters
+    ----------
+    names, drawn : of the tests, and what `drawn_tests` gives of them
+    known : p-values of some of the tests by other means, finer than the draws: where no draw reaches the data, the
+        p-value is their smallest, times the number of tests, if that is below the end of the draws' scale
+
+    Examples
+    --------
+    >>> one = np.ones(2)
+    >>> sums = CellSums(100 * one, 100 * one, 100 * one, 20 * one, 35 * one, 16 * one, 30 * one)
+    >>> tests = of_levels(sums, PooledError(1.0, sums.weight))
+    >>> omnibus([*tests], drawn_tests(sums, tests, CellTestSettings(), 199)).p_value
+    0.005
+    """
+    alone = np.column_stack([_reached(column) for column in np.minimum(drawn, OUT_OF_REACH).T])
+    shares = np.array([SHARES.get(name, 1.0) for name in names])
+    p_value = float(_reached(combined(alone, shares))[-1])
+    finer = len(names) * min([each for each in known if not math.isnan(each)], default=math.inf)
+    bound = p_value <= 1.5 / len(drawn)
+    if bound and finer < p_value:
+        p_value, bound = finer, False
+    return CombinedTest(p_value, dict(zip(names, alone[-1].tolist(), strict=True)), len(drawn) - 1, bound)
+
+
+def combined(alone: Floats, shares: Floats) -> Floats:
+    """One number of the p-values of all tests, (draws, tests), the larger the more there is."""
+    return (1.0 / alone) @ shares
+
+
+def _reached(values: Floats) -> Floats:
+    """The share of values that are at least as large as each, up to rounding."""
+    below = np.searchsorted(np.sort(values), values - 1e-9 * np.abs(values))
+    return (values.size - below) / values.size
+
+
+# ---- tests -----------------------------------------------------------------------------------------------------------
+def of_levels(sums: CellSums, error: PooledError, *, binary: bool = True) -> dict[str, Statistic]:
+    """Tests of cells without an order: their average error, their deviance, the largest of them, and all together."""
+    scale = _once(_scale(sums, binary=binary))
+    return {
+        "average error": error,
+        "chi-square": lambda residual: scale(residual).sum(axis=1),
+        "largest cell": lambda residual: scale(residual).max(axis=1, initial=0.0),
+        "sum of all levels": Quadratic.of(sums, np.ones((1, sums.rows.size))),
+    }
+
+
+def of_score(pieces: "VariablePieces", error: PooledError, *, binary: bool = True) -> dict[str, Statistic]:
+    """Tests along the score: the error of its bins, the walk, and slope and intercept, of log-odds where it is one."""
+    mean = np.clip(pieces.sums.mean, 1e-9, 1.0 - 1e-9)
+    odds = np.log(mean) - np.log1p(-mean) if binary else mean
+    error = replace(error, weight=np.add.reduceat(pieces.sums.weight, pieces.starts))
+    return {
+        "expected error": lambda residual: error(pieces.by_cell(residual)),
+        "Kuiper": walk_spans,
+        "slope and intercept": Quadratic.of(pieces.sums, np.stack([np.ones_like(odds), odds])),
+    }
+
+
+def of_variable(pieces: "VariablePieces", *, missing: bool, binary: bool = True) -> dict[str, Statistic]:
+    """Tests along a variable: polynomials of low degree in the place along it, and the largest range.
+
+    The last piece holds the missing values, where there are any; it is a range, and has no place.
+    """
+    sums = pieces.sums
+    known = sums.rows.size - missing
+    scale = _scale(sums.map(lambda values: np.add.reduceat(values, pieces.starts)), binary=binary)
+    own = sums.variance[:known]
+    done = np.cumsum(own)
+    place = (done - 0.5 * own) / max(done[-1], 1e-300)
+    polynomials = np.polynomial.legendre.legvander(2.0 * place - 1.0, min(max(SMOOTH.values()), known) - 1).T
+    smooth = Quadratic.of(sums, np.pad(polynomials, ((0, 0), (0, int(missing)))))
+    return {
+        **{name: Quadratic(smooth.basis[:degrees]) for name, degrees in SMOOTH.items()},
+        "largest range": lambda residual: scale(pieces.by_cell(residual)).max(axis=1, initial=0.0),
+    }
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """The score test of some directions: squares of the residuals' components, scaled to be independent of each other.
+
+    The directions are made orthogonal one after the other, so that the first k of them are a test by themselves.
+    """
+
+    basis: Floats  # (directions, cells)
+
+    @classmethod
+    def of(cls, sums: CellSums, directions: Floats) -> "Quadratic":
+        """The test of directions (directions, cells), orthogonal with respect to the cells' variances."""
+        scale = np.sqrt(np.maximum(sums.variance, 0.0))
+        q, _ = np.linalg.qr((directions * scale).T)
+        with unwarned():
+            return cls(np.ascontiguousarray(np.where(scale > 0.0, q.T / scale, 0.0)))
+
+    def __call__(self, residual: Floats) -> Floats:
+        """Of residuals (draws, cells)."""
+        # Not a product of matrices: it would wake the threads of BLAS, which turn idly for longer than this takes.
+        return np.asarray(sum(np.einsum("ij,j->i", residual, direction) ** 2 for direction in self.basis))
+
+    def p_value(self, sums: CellSums) -> float:
+        """Chi-square's, of the data."""
+        return float(special.chdtrc(len(self.basis), self(-sums.off[None])[0]))
+
+
+def _once(statistic: Statistic) -> Statistic:
+    """The same, worked out once for the tests that read it off the same residuals."""
+    last: list[Floats] = []
+
+    def kept(residual: Floats) -> Floats:
+        if not last or last[0] is not residual:
+            last[:] = residual, statistic(residual)
+        return last[1]
+
+    return kept
+
+
+def _scale(sums: CellSums, *, binary: bool) -> Statistic:
+    """How far out each cell is, in standard deviations, squared; (draws, cells) in and out.
+
+    Squared deviance residuals of events: as many standard deviations as the binomial's tail is far out. 0 where
+    predictions are certain or the cell is empty.
+    """
+    if not binary:
+        noise = np.maximum(sums.residual2, sums.variance)
+        noise[noise <= 0.0] = np.inf
+        return lambda residual: residual**2 / noise
+    with unwarned():
+        unit = np.where(sums.weight > 0.0, sums.weight2 / sums.weight, 1.0)
+        size, mean = sums.weight / unit, sums.predicted / unit
+        spread = sums.variance / unit**2 / (mean * (1.0 - mean / size))
+    spread = np.where(np.isfinite(spread) & (spread > 0.0), spread, np.nan)
+
+    def of_side(events: Floats, expected: Floats) -> Floats:
+        return np.where(events > 0.0, events * np.log(events / expected), 0.0)
+
+    def deviance(residual: Floats) -> Floats:
+        events = np.clip(residual / unit + mean, 0.0, size)
+        with unwarned():
+            both = of_side(events, mean) + of_side(size - events, size - mean)
+            made = 2.0 * both / spread
+        return np.nan_to_num(np.maximum(made, 0.0), posinf=1e9)
+
+    return deviance
+
+
+# ---- pieces ----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class VariablePieces:
+    """A fine grid taken together into pieces of about equal information, none across the border of a cell.
+
+    piece : of each cell of the grid;  starts : the first piece of each cell
+    """
+
+    sums: CellSums
+    piece: Integers
+    starts: Integers
+
+    @classmethod
+    def of(cls, grid: CellSums, cell: Integers) -> "VariablePieces":
+        """From the sums of a grid, and the cell that each of its cells lies in (rising)."""
+        done = np.cumsum(grid.variance) - 0.5 * grid.variance
+        share = np.floor(done * (PIECES / max(grid.variance.sum(), 1e-300)))
+        new = run_starts(cell, share)
+        first = np.flatnonzero(new)
+        sums = grid.map(lambda values: np.add.reduceat(values, first))
+        starts = np.flatnonzero(run_starts(cell[first]))
+        return cls(sums, np.cumsum(new) - 1, starts)
+
+    def by_cell(self, residual: Floats) -> Floats:
+        """Sums of the cells from those of the pieces, (draws, cells)."""
+        return np.add.reduceat(residual, self.starts, axis=1)

@@ -1,0 +1,289 @@
+"""Is the worst of many places worse than the worst of calibrated predictions? The whole maximum is simulated.
+
+Places are subpopulations, whose errors are on one scale, or neighbourhoods: sums of simulated residuals around the same
+centres are products of one kernel matrix with many columns, made block by block; no more than a few megabytes are held.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from miscal.aggregate.subpopulations import Ordered, Search
+from miscal.data.arrays import Array
+from miscal.data.target import TargetData
+from miscal.kernels.subpopulation import HIGH, LOW, PREDICTED, TOTAL, VARIANCE, WEIGHT, WEIGHT2
+from miscal.stats import metric_null
+from miscal.stats.cell_sums import (
+    EFFECTIVE_EVENTS,
+    CellTestSettings,
+    OutcomeSamplingVariance,
+    ResidualVariance,
+    unwarned,
+)
+from miscal.stats.null_draws import LANES, ROW_DRAWS, WalkSteps, rates_as_happened, steps_of, widest_walks
+
+LONGEST = 150_000_000  # positions of all subpopulations together that are held in memory
+OWN_DRAWS = 199  # of the noise that the data have, for the interval
+LARGEST = 1e300  # stands for an infinite error, so that it can be compared
+NEARLY = 1e-12  # a walk shorter than this share of its weight has not moved
+
+
+def spans(stats: Array) -> Array:
+    """Highest minus lowest partial sum."""
+    return np.asarray(stats[:, HIGH] - stats[:, LOW])
+
+
+def kuiper_errors(stats: Array) -> Array:
+    """D_k; 0 for an empty subpopulation."""
+    return _per_weight(spans(stats), stats)
+
+
+def deviations(stats: Array) -> Array:
+    """σ_k, eq. 5."""
+    return _per_weight(np.sqrt(stats[:, VARIANCE]), stats)
+
+
+def _per_weight(values: Array, stats: Array) -> Array:
+    return values / np.where(stats[:, WEIGHT] > 0, stats[:, WEIGHT], 1.0)
+
+
+def noise_scales(stats: Array) -> Array:
+    """What a walk's span is multiplied by: M_k = span_k · scale_k; 0 where σ_k is 0."""
+    variance, every = stats[:, VARIANCE], stats[0, WEIGHT]
+    with unwarned():
+        scale = np.where(variance > 0, np.sqrt(variance[0] / variance) / every, 0.0)
+    scale[0] = 1.0 / every
+    return scale
+
+
+def scaled_errors(stats: Array, *, normalise: bool = True) -> Array:
+    """M_k of each subpopulation, the full population first; D_k where not normalised.
+
+    0/0 is 0, x/0 infinite. The first is exactly D_0. Where the full population is certain (σ_0 = 0) the others' scale
+    is 0/0, so they count as 0 and the full population's own error stands.
+    """
+    errors = kuiper_errors(stats)
+    if not normalise:
+        return errors
+    span, variance = spans(stats), stats[:, VARIANCE]
+    values = span * noise_scales(stats)
+    if variance[0] > 0:
+        values[(variance <= 0) & (span > NEARLY * stats[:, WEIGHT])] = np.inf
+    values[0] = errors[0]
+    return np.asarray(values)
+
+
+def no_quieter(
+    rows: Ordered, found: Search, spread: ResidualVariance | OutcomeSamplingVariance
+) -> tuple[Array, Array]:
+    """Statistics of outcomes that are no events, whose variance is that of their residuals or what is usual.
+
+    Also by how much each is quieter than is usual, as standard deviations, at least 1: draws of flipped signs are.
+    """
+    weight, second = (each if each.size else np.ones(rows.rows) for each in (rows.weight, rows.second))
+    either = np.stack([rows.squared_residuals(), spread.at(rows.score, weight, second)])
+    members = map(found.members, range(len(found.stats)))
+    own, usual = np.transpose([either[:, chosen].sum(axis=1) for chosen in members])
+    made = found.stats.copy()
+    made[:, VARIANCE] = np.maximum(own, usual)
+    return made, np.sqrt(made[:, VARIANCE] / np.maximum(own, 1e-300))
+
+
+@dataclass(frozen=True, eq=False)
+class MaximumNoise:
+    """The largest error against its distribution under calibration, and the adjusted p-value of each subpopulation."""
+
+    summary: metric_null.NullSummary
+    adjusted: Array
+    method: str
+
+    @classmethod
+    def unknown(cls, values: Array, reason: str) -> "MaximumNoise":
+        """Errors of whose noise nothing can be said, and why."""
+        summary = metric_null.NullSummary.unknown(float(values.max()), reason)
+        return cls(summary, np.full(values.size, math.nan), f"{reason[0].upper()}{reason[1:]}.")
+
+
+def subpopulation_noise(
+    rows: Ordered, found: Search, values: Array, pair: TargetData, how: CellTestSettings, *, draws: int
+) -> MaximumNoise:
+    """Compare the largest error with noise: simulated where rows times draws allow, by Bonferroni's inequality else."""
+    values = np.minimum(values, LARGEST)
+    flips, seed = how.null == "residual", how.seed
+    if not flips and (rows.rows * draws > ROW_DRAWS or found.stats[:, 0].sum() > LONGEST):
+        return bonferroni_noise(found.stats, values)
+    draws = metric_null.affordable(draws, rows.rows)  # flipped signs have no other way
+    scale = noise_scales(found.stats) * how.stretch
+    walked = partial(widest_walks, rows.signed, found.lists(), scale)
+    steps, words = steps_of(pair.take(rows.order), how, draws)
+    worst = float(values.max())
+    summary = metric_null.max_statistic_p(worst, partial(walked, steps), draws, block=4 * LANES)
+    if not flips:
+        words = "outcomes drawn from the predictions"
+        happened = replace(pair, predicted=rates_as_happened(pair)).take(rows.order)
+        drawn = walked(WalkSteps.of(happened, flips, seed).block, 0, OWN_DRAWS)
+        own = metric_null.upper_quantile(drawn) * _wider(found.stats, values)
+        summary = summary.no_narrower(own)
+    method = f"The whole search was repeated on {summary.draws} simulations ({words})"
+    method += f": p = (1 + {summary.exceedances}) / (1 + {summary.draws})."
+    return MaximumNoise(summary, reached_p(summary.drawn, values), method)
+
+
+def _observed_variance(stats: Array) -> Array:
+    """Variance of an outcome at the observed rate of each subpopulation."""
+    happened = stats[:, PREDICTED] + stats[:, TOTAL]
+    rates = np.clip(_per_weight(happened, stats), 0.0, 1.0)
+    return np.asarray(rates * (1.0 - rates))
+
+
+def _wider(stats: Array, values: Array) -> float:
+    """How much wider the noise of the worst subpopulation is than that of the rows' scores, by its observed rate."""
+    spread = _observed_variance(stats)
+    return math.sqrt(max(1.0, spread[np.argmax(values)] / max(spread[0], 1e-300)))
+
+
+def reached_p(maxima: Array, values: Array) -> Array:
+    """P-value of each value among all tested ones: (1 + draws of the maximum that reach it) / (1 + draws)."""
+    reached = maxima.size - np.searchsorted(np.sort(maxima), values - 1e-12 * np.abs(values))
+    return np.asarray((1.0 + reached) / (1.0 + maxima.size))
+
+
+def bonferroni_noise(stats: Array, values: Array) -> MaximumNoise:
+    """Bonferroni over the range of Brownian motion, subpopulations with at least 25 expected events on both sides.
+
+    The floor is the mean of the largest of as many independent ranges: above that of dependent ones.
+    """
+    weight, weight2, predicted = stats[:, WEIGHT], stats[:, WEIGHT2], stats[:, PREDICTED]
+    unit = float(deviations(stats)[0])
+    # Of rows of equal weight, as noisy.
+    events = np.minimum(predicted, weight - predicted) * weight / np.maximum(weight2, 1e-300)
+    judged = (events >= EFFECTIVE_EVENTS) & (values < LARGEST)
+    judged[0] = True
+    tests = int(judged.sum())
+    far = values / unit if unit > 0 else np.full(values.size, np.nan)
+    adjusted = np.where(judged, np.minimum(1.0, tests * metric_null.brownian_range_p(far)), np.nan)
+    grid = np.linspace(0.0, 12.0, 4801)
+    below = metric_null.brownian_range_p(grid, upper=False)
+    floor = float(np.trapezoid(1.0 - below**tests, grid)) * unit
+    critical = metric_null.brownian_range_isf(0.05 / tests) * unit
+    worst = float(values[judged].max())
+    largest = weight2[0] * _observed_variance(stats)[0]
+    wider = math.sqrt(max(1.0, largest / max(stats[0, VARIANCE], 1e-300))) * _wider(stats, values)
+    interval = metric_null.seminorm_interval(worst, critical * wider)
+    p_value = float(np.nanmin(adjusted))
+    summary = metric_null.NullSummary(worst, floor, p_value, critical, interval, "Bonferroni")
+    method = (
+        f"Too many rows to simulate: Bonferroni over the Brownian-range p-values of {tests:,} subpopulations with at "
+        f"least {EFFECTIVE_EVENTS:.0f} expected events; the floor is that of as many independent ones."
+    )
+    return MaximumNoise(summary, adjusted, method)
+
+
+# ---- neighbourhoods --------------------------------------------------------------------------------------------------
+TESTED = 2000  # centres tested at most; neighbouring ones say the same
+NOISIEST = 1000  # and those with the largest standard error, where the plain maximum is attained
+ENTRIES = 1 << 21  # of a block of the kernel matrix, and of a block of draws
+TOGETHER = 200  # draws made at a time
+
+# weights(centres, rows) gives the weights of some rows around others, (centres, rows).
+Weights = Callable[[Array, Array], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class LocalGaps:
+    """The gap around each row, what its sum is divided by, and the sum's standard deviation under calibration.
+
+    judged : whether there is enough information to judge
+    stretch : by how much a neighbourhood was quieter than is usual, and simulated sums of it have to be made wider
+    """
+
+    gap: Array
+    mass: Array
+    deviation: Array
+    judged: Array
+    stretch: Array
+
+    @property
+    def error(self) -> Array:
+        """Standard error of the gap."""
+        return np.asarray(self.deviation / self.mass)
+
+    @property
+    def z(self) -> Array:
+        """The gap in standard errors."""
+        with unwarned():
+            return np.where(self.deviation > 0, self.gap * self.mass / self.deviation, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class LocalNoise:
+    """The largest studentised gap and the largest plain gap against their distributions under calibration."""
+
+    tested: metric_null.NullSummary
+    plain: metric_null.NullSummary
+    centres: Array  # rows around which gaps are tested
+    adjusted: Array  # their p-values among all of them
+
+
+def _centres(local: LocalGaps, random_state: Any) -> tuple[Array, Array]:
+    """Rows around which sums are simulated, and which are tested: all if few, else some that can be judged, at random.
+
+    And the noisiest.
+    """
+    rows = np.arange(local.judged.size)
+    if rows.size <= TESTED + NOISIEST:
+        return rows, local.judged
+    tested = rows[local.judged]
+    if tested.size > TESTED:
+        tested = np.sort(np.random.default_rng(random_state).choice(tested, TESTED, replace=False))
+    noisy = np.argsort(-np.nan_to_num(local.error), kind="stable")[:NOISIEST]
+    chosen = np.union1d(tested, noisy)
+    return chosen, np.isin(chosen, tested)
+
+
+def neighbourhood_noise(
+    weights: Weights, cells: Array, local: LocalGaps, residuals: WalkSteps, draws: int, random_state: Any
+) -> LocalNoise:
+    """Simulate the largest studentised gap of the tested centres and the largest plain gap of all."""
+    chosen, judged = _centres(local, random_state)
+    centres = chosen[judged]
+    plain: list[Array] = []
+
+    def simulate(first: int, count: int) -> Array:
+        highest, largest = np.zeros(count), np.zeros(count)
+        for part, around in _sums(weights, cells, chosen, residuals, first, count):
+            places, tested = chosen[part], judged[part]
+            sums = np.abs(around, out=around)
+            sums *= local.stretch[places, None]
+            ratio = sums[tested] / local.deviation[places[tested], None]
+            np.maximum(highest, ratio.max(axis=0, initial=0.0), out=highest)
+            plainly = sums / local.mass[places, None]
+            np.maximum(largest, plainly.max(axis=0, initial=0.0), out=largest)
+        plain.append(largest)
+        return highest
+
+    z = np.abs(local.z[centres])
+    furthest = float(z.max()) if z.size else math.nan
+    tested = metric_null.max_statistic_p(furthest, simulate, draws, block=TOGETHER)
+    worst = float(np.nanmax(np.abs(local.gap)))
+    found = metric_null.summary_of_draws(worst, np.concatenate(plain), method="simulation")
+    return LocalNoise(tested, found, centres, reached_p(tested.drawn, z))
+
+
+def _sums(
+    weights: Weights, cells: Array, chosen: Array, residuals: WalkSteps, first: int, count: int
+) -> Iterator[tuple[Array, Array]]:
+    """For each cell: which centres lie in it, and the sums of the draws around them, (centres, draws)."""
+    own = cells[chosen]
+    for cell in np.unique(own):
+        part, inside = np.flatnonzero(own == cell), np.flatnonzero(cells == cell)
+        size = max(1, ENTRIES // max(part.size, count))
+        sums = np.zeros((part.size, count))
+        for start in range(0, inside.size, size):
+            rows = inside[start : start + size]
+            sums += weights(chosen[part], rows) @ residuals.block(first, count, rows)
+        yield part, sums

@@ -1,0 +1,387 @@
+"""What cell sums would look like if the model were calibrated, and the gap of a cell beyond that of the score."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from miscal.data.arrays import Array
+from miscal.data.target import TargetData
+from miscal.kernels import order, simulate
+from miscal.kernels.subpopulation import simulated_maxima
+from miscal.kernels.threads import over_blocks
+from miscal.stats.binomial import equal_weights, matched_trials
+from miscal.stats.cell_sums import (
+    EFFECTIVE_EVENTS,
+    Bools,
+    CellRows,
+    CellSums,
+    CellTestSettings,
+    Floats,
+    Integers,
+    around,
+    effective_events,
+    unwarned,
+)
+from miscal.stats.cluster_draws import ClusterDraws, few_clusters
+from miscal.stats.sign_flip import ClusterBlocks, cell_noise, cluster_blocks
+
+ROW_DRAWS = 2e8  # rows times draws above which sums are drawn in place of rows
+BAND_CELLS = 300  # up to this many cells the consistency band is simulated, beyond it normal
+HEAVY = 3.0  # n·Σw²/(Σw)², 1 for equal weights: beyond this a few of them are most of the sum
+LANES = 16  # draws that walk together
+
+
+# block(first, count) gives draws first .. first + count - 1: of cells (count, cells), of rows (rows, count).
+Block = Callable[[int, int], Floats]
+
+
+@dataclass(frozen=True)
+class CellDraws:
+    """Draws of the cells' Σw·y*: of matched binomials, rows, normals, flipped signs or clusters, in words which.
+
+    together : what a statistic of the draws is spread by
+    """
+
+    words: str
+    block: Block
+    together: float = 1.0
+
+
+def stretch_of(sums: CellSums, rows: CellRows | None) -> Floats:
+    """By how much cells were quieter than their variance says is usual, as standard deviations; at least 1."""
+    own, _ = cell_noise(sums, rows)
+    with unwarned():
+        quieter = np.nan_to_num(sums.variance / own, nan=1.0, posinf=1.0)
+    return np.sqrt(np.maximum(quieter, 1.0))
+
+
+def cell_draws(sums: CellSums, how: CellTestSettings, draws: int = 999) -> CellDraws:
+    """Prepare draws of the cells' observed sums under a null.
+
+    "bernoulli": a matched binomial, mean Σwp and variance Σw²p(1-p). Unweighted: ``N = μ²/(μ - σ²)`` on the
+    rarer side; weighted: row by row where the rows are given, else probability m = Σwp/Σw in units of
+    ``s = Σw²p(1-p)/(Σw·m(1-m))``, so that draws stay between 0 and Σw, and below 25 effective events, of weights that
+    are not far apart, a binomial number of random weights with the cell's mean and variance. "residual": sign flips
+    by row or cluster where rows are at hand, else normal with variance Σw²(y-p)². With `model_variance` (0/1 outcomes,
+    weights that do not depend on them) outcomes of up to 1,000 clusters are drawn from the predictions
+    (`ClusterDraws`), and else cells
+    below 25 effective events are then drawn as under "bernoulli" (`_sparse`), their deviations from
+    Σwp times ``sqrt(max(1, ΣD²/Σw²(y-p)²))`` over all cells, D a cluster's sum in a cell. Rows are used only if those
+    of every filled cell are given and rows·draws is at most 2e8. `stretch` makes the flipped signs of cells wider.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from miscal.stats.cell_sums import CellTestSettings, CellSums
+    >>> one = np.ones(1)
+    >>> sums = CellSums(100 * one, 100 * one, 100 * one, 5 * one, 7 * one, 4.5 * one, 7 * one)
+    >>> bool(abs(cell_draws(sums, CellTestSettings()).block(0, 4000).mean() - 5) < 0.15)
+    True
+    """
+    rows, seed = how.rows, how.seed
+    if rows is not None and ((np.diff(rows.offsets) == 0) & (sums.weight > 0.0)).any():
+        rows = None  # rows of some cells were left out: the sums know all of them
+    if how.null == "bernoulli":
+        if how.weighted and rows is not None and rows.rows * draws <= ROW_DRAWS:
+            return CellDraws("simulation", _outcomes(rows, seed))
+        return CellDraws("simulation", _matched(sums, seed))
+    if how.model_variance and rows is not None and few_clusters(rows, draws):
+        by_cluster = ClusterDraws.of(rows, int(seed), sums.predicted, rows.offsets)
+        return CellDraws(by_cluster.words, by_cluster.block)
+    blocks = None if rows is None else cluster_blocks(rows)
+    flips = _flips(sums, blocks, how, draws)
+    sparse = (sums.weight > 0.0) & (effective_events(sums) < EFFECTIVE_EVENTS)
+    if not how.model_variance or not sparse.any():
+        return flips
+    return _sparse(flips, sums, sparse, blocks, _matched(sums, seed))
+
+
+def _sparse(
+    flips: CellDraws, sums: CellSums, sparse: Bools, blocks: ClusterBlocks | None, matched: Block
+) -> CellDraws:
+    """Flipped signs, and in cells of few events draws from the predictions, widened by what clusters add to noise.
+
+    Where events are rare residuals are not symmetric: a cell of five rows at 10% has -0.5 in six cases of ten, and no
+    choice of five signs shows that often. Drawn cell by cell the cells do not know that they share clusters: statistics
+    are spread by the deviation of sums over clusters relative to that over rows, as far as these cells have a share of
+    the noise.
+    """
+    within = whole = 1.0
+    # How much more sums over clusters deviate than sums over rows, in a cell and over all.
+    if blocks is not None:
+        over = np.bincount(np.unique(blocks.cluster, return_inverse=True)[1], blocks.residual)
+        apart = max(np.sum(sums.residual2), 1e-300)
+        squares = np.array([np.sum(blocks.residual**2), np.sum(over**2)])
+        within, whole = np.sqrt(np.maximum(1.0, squares / apart)).tolist()
+    share = np.sum(sums.variance[sparse]) / max(np.sum(sums.variance), 1e-300)
+    together = math.sqrt(1.0 + (whole * whole - 1.0) * share)
+    mean = sums.predicted[sparse]
+
+    def block(first: int, count: int) -> Floats:
+        drawn = flips.block(first, count)
+        drawn[:, sparse] = mean + within * (matched(first, count)[:, sparse] - mean)
+        return drawn
+
+    return CellDraws(f"{flips.words}, cells of few events drawn from the predictions", block, together)
+
+
+def _flips(sums: CellSums, blocks: ClusterBlocks | None, how: CellTestSettings, draws: int) -> CellDraws:
+    """Draws of flipped signs, or normal ones with their variance where those would be too many."""
+    stretch = np.broadcast_to(how.stretch, sums.rows.shape)
+    if blocks is None or blocks.residual.size * draws > ROW_DRAWS:
+        squares = sums.residual2 if blocks is None else blocks.squares()
+        normals = sums.predicted * 1.0, stretch * np.sqrt(squares)
+        return CellDraws("residuals", _of_cells(simulate.draw_normal, normals, how.seed))
+    cells = blocks.cells()
+    residual = blocks.residual * stretch[cells]
+    rows = -residual, residual, np.full(residual.size, 0.5), blocks.cluster, cells
+    return CellDraws("sign flips", _of_rows(rows, how.seed, sums.predicted))
+
+
+def _outcomes(rows: CellRows, seed: np.uint64) -> Block:
+    """Draws of every row's outcome."""
+    weight, repeats, codes = rows.sampling, rows.repeats(), rows.codes()
+    # By content: the order of the table moves no draw.
+    order = np.lexsort((repeats, weight, rows.predicted, codes))
+    order = np.repeat(order, repeats[order])
+    every, none = np.arange(order.size), np.zeros(order.size)
+    drawn = weight[order], none, rows.predicted[order], every, codes[order]
+    return _of_rows(drawn, seed, np.zeros(rows.cells))
+
+
+def _of_rows(rows: tuple[Array, ...], seed: np.uint64, start: Floats) -> Block:
+    """Draws of rows added up in their cells; the rows are what `simulate.draw_rows` takes."""
+
+    def block(first: int, count: int) -> Floats:
+        out = np.tile(start[:, None], count)
+        simulate.draw_rows(*rows, first, seed, out)
+        return np.ascontiguousarray(out.T)
+
+    return block
+
+
+def _of_cells(kernel: Callable[..., None], cells: tuple[Array, ...], seed: np.uint64) -> Block:
+    """Draws of cells that a kernel makes of their numbers."""
+
+    def block(first: int, count: int) -> Floats:
+        out = np.empty((count, cells[0].size))
+        kernel(*cells, first, seed, out)
+        return out
+
+    return block
+
+
+def _matched(sums: CellSums, seed: np.uint64) -> Block:
+    """Matched binomials in units of their scale; the complement to Σw is drawn where the outcomes are swapped."""
+    equal, rate = equal_weights(sums), sums.mean
+    # Else certain, but for digits.
+    live = (sums.weight > 0.0) & (sums.variance > 0.0) & (rate > 0.0) & (rate < 1.0)
+    with unwarned():
+        spread = sums.variance / (sums.weight * rate * (1.0 - rate))
+        scale = np.where(live, np.where(equal, sums.weight2 / sums.weight, spread), 1.0)
+        size = np.where(equal, np.rint(sums.weight / scale), sums.weight / scale)
+        mean, variance = sums.predicted / scale, np.where(live, sums.variance / scale**2, 0.0)
+        swapped = mean > 0.5 * size
+        rare = np.where(swapped, size - mean, mean)
+        trials = np.where(equal, matched_trials(rare, variance, size), size)
+    # Just beside a whole number is that number: rounding must not send a cell to a mixture.
+    whole = np.rint(trials)
+    trials = np.where(np.abs(trials - whole) < 1e-9 * trials, whole, trials)
+    trials = np.maximum(np.nan_to_num(trials, nan=1.0), 1.0)
+    units = np.stack([rare, variance, trials, scale, np.zeros(rare.size)])
+    # One weight above all others is there in every draw: random weights would have it in few of them.
+    even = sums.weight2 * sums.rows <= HEAVY * sums.weight**2
+    sparse = live & ~equal & even & (effective_events(sums) < EFFECTIVE_EVENTS)
+    units[:, sparse] = _compound(sums.take(sparse), units[:, sparse])
+    return _of_cells(simulate.draw_cells, (*units, sums.weight * 1.0, swapped), seed)
+
+
+def _compound(sums: CellSums, units: Floats) -> Floats:
+    """Turn sparse weighted cells into binomial numbers of random weights, where mean and variance allow it.
+
+    With few events the shape matters: the chance of none is that of the rows' number, not of their Kish size.
+    """
+    rare, _, _, scale, _ = units
+    size = sums.rows
+    unit = sums.weight / size
+    events = rare * scale / unit
+    alone = events * (1.0 - events / size)
+    # Var(Σ of K weights) = unit²·(Var K + roughness·E K): the weights take what the binomial leaves.
+    with unwarned():  # next to no events are expected
+        rough = (sums.variance / unit**2 - alone) / events
+    fit = (rough > 0.0) & np.isfinite(rough)
+    return np.where(fit, [events, alone, size, unit, rough], units)
+
+
+def consistency_band(sums: CellSums, how: CellTestSettings) -> tuple[Floats, Floats, Floats]:
+    """Standard error of each cell's observed rate under the null, and where 95% of such rates fall, cell by cell."""
+    variance = sums.variance
+    if how.null == "residual":
+        variance = cell_noise(sums, how.rows)[0]
+    else:
+        how = replace(how, rows=None)
+    with unwarned():
+        error = np.sqrt(variance) / sums.weight * how.stretch
+        if sums.rows.size > BAND_CELLS:
+            band = np.stack(around(sums.mean, error))
+        else:
+            stream = cell_draws(sums, how)
+            # Draws of every row take longer than draws of sums.
+            block = stream.block(0, 199 if stream.words == ClusterDraws.words else 999)
+            band = np.quantile(block, [0.025, 0.975], axis=0) / sums.weight
+    low, high = np.clip(band, 0.0, 1.0)
+    return error, low, high
+
+
+@dataclass(frozen=True, eq=False)
+class WalkSteps:
+    """Residuals w(y - p) of calibrated predictions, rows by draws; a draw depends on its number and the rows alone.
+
+    event, none, chance : a trial gives its event at its chance, else its none
+    trials : of each row; None where a row is one, or moves with its cluster
+    unit : rows that are drawn as one have the same; None where each is drawn by itself
+    """
+
+    event: Floats
+    none: Floats
+    chance: Floats
+    trials: Integers | None
+    unit: Integers | None
+    seed: np.uint64
+
+    @classmethod
+    def of(cls, pair: TargetData, flips: bool, seed: np.uint64, scale: float = 1.0) -> "WalkSteps":
+        """The rows of a pair; weights are divided by `scale`."""
+        weight, predicted, trials = pair.sampling / scale, pair.predicted, pair.count
+        if not flips:
+            return cls((1.0 - predicted) * weight, -predicted * weight, predicted, trials, None, seed)
+        residual, unit = weight * (pair.observed - predicted), pair.cluster
+        if unit is None:
+            unit = np.arange(pair.rows)
+        elif trials is not None:
+            residual, trials = residual * trials, None
+        return cls(-residual, residual, np.full(pair.rows, 0.5), trials, unit, seed)
+
+    def block(self, first: int, count: int, rows: Integers | slice = slice(None)) -> Floats:
+        """Draws first .. first + count - 1 of some rows, (rows, count)."""
+        event, none, chance = self.event[rows], self.none[rows], self.chance[rows]
+        every, steps = np.arange(event.size), np.zeros((event.size, count))
+        seeds = [int(self.seed)]
+        if not isinstance(rows, slice):
+            seeds.append(int(rows[0]))
+        if self.trials is not None:  # as many independent outcomes, or signs
+            trials = self.trials[rows]
+            for b in range(count):
+                happened = np.random.default_rng([*seeds, first + b]).binomial(trials, chance)
+                steps[:, b] = event * happened + none * (trials - happened)
+            return steps
+        seed, unit = self.seed, every
+        if self.unit is not None:
+            unit = self.unit[rows]
+        elif len(seeds) > 1:
+            seed = np.random.SeedSequence(seeds).generate_state(1, np.uint64)[0]
+        simulate.draw_rows(event, none, chance, unit, every, first, seed, steps)
+        return steps
+
+
+def steps_of(pair: TargetData, how: CellTestSettings, draws: int) -> tuple[Block, str]:
+    """Residuals of rows in draws of a null, ``block(first, count)``, (rows, count), and in words which null it is."""
+    flips, seed = how.null == "residual", how.seed
+    if flips and how.model_variance and few_clusters(pair, draws):
+        return ClusterDraws.of(pair, int(seed)).of_rows, ClusterDraws.words
+    return WalkSteps.of(pair, flips, seed).block, "sign flips" if flips else "simulation"
+
+
+Listed = tuple[Array, Array]  # positions of the rows of all lists, and where each begins
+
+
+def widest_walks(key: Floats, lists: Listed, scale: Floats, steps: Block, first: int, count: int) -> Floats:
+    """The widest of the walks over lists of rows, times their scale, in some draws; cut between distinct keys."""
+
+    def work(start: int, stop: int) -> Floats:
+        maxima = np.empty(stop - start)
+        simulated_maxima(key, *lists, scale, steps(first + start, stop - start), maxima)
+        return maxima
+
+    return np.concatenate(over_blocks(count, work, LANES))
+
+
+FOLDS = 5
+
+
+def beyond_score(pair: TargetData, random_state: int = 0) -> Floats:
+    """Recalibrate the score by isotonic regression, each row by a fit on the other folds.
+
+    A cell whose gap to the recalibrated score is significant has an error of its own (*specific*); otherwise it shares
+    the whole model's (*general*). Tied scores are pooled; between fitted scores the fit is linear, outside it is
+    constant. Folds are random, equal in size and the same for the same `random_state`; a cluster is never split.
+    Rows of weight 0 get a value and give nothing.
+
+    Examples
+    --------
+    >>> score = np.repeat([0.1, 0.2], 50)
+    >>> happened = np.tile([1.0, 0.0, 0.0, 0.0, 0.0], 20)
+    >>> bool(np.abs(beyond_score(TargetData(score, happened)).mean() - 0.2) < 0.01)
+    True
+    """
+    weight = pair.weights[0]
+    happened = weight * pair.observed
+    fold = fold_of_rows(pair.rows, FOLDS, cluster=pair.cluster, random_state=random_state)
+    answer = pair.predicted.copy()
+    levels, places = np.unique(pair.predicted, return_inverse=True)
+    # Each fit is the total of every distinct score less one fold's own: one fold's sums at a time are held.
+    mass, events = np.bincount(places, weight), np.bincount(places, happened)
+    for index in range(FOLDS):
+        inside = np.flatnonzero(fold == index)
+        own = places[inside]
+        others = mass - np.bincount(own, weight[inside], levels.size)
+        others_events = events - np.bincount(own, happened[inside], levels.size)
+        answer[inside] = _isotonic(levels, others, others_events)[own]
+    return answer
+
+
+def rates_as_happened(pair: TargetData) -> Floats:
+    """The isotonic map of the score, its steps pulled towards the score by half an event so that no rate is 0 or 1."""
+    levels, places = np.unique(pair.predicted, return_inverse=True)
+    first = pair.weights[0]
+    mass = np.bincount(places, first)
+    size = mass if pair.weight is None else mass**2 / np.bincount(places, pair.second)
+    rates = _isotonic(levels, mass, np.bincount(places, first * pair.observed))
+    step = np.cumsum(np.diff(rates, prepend=rates[:1]) != 0.0)
+    trials = np.bincount(step, size)[step]
+    return np.asarray(np.clip((trials * rates + 0.5 * levels) / (trials + 0.5), 0.0, 1.0)[places])
+
+
+def _isotonic(levels: Floats, mass: Array, events: Array) -> Floats:
+    """Fit at the scores that have weight and read the fit at all of them."""
+    used = mass > 1e-12 * max(mass.sum(), 1e-300)
+    if not used.any():
+        return levels
+    return np.interp(levels, levels[used], rising_rates(events[used], mass[used]))
+
+
+def rising_rates(events: Floats, weight: Floats) -> Floats:
+    """The non-decreasing rates that fit events / weight best; all weights positive."""
+    rates = np.empty(len(weight))
+    order.rising_rates(*np.array([events, weight], np.float64), rates)
+    return rates
+
+
+def fold_of_rows(
+    rows: int,
+    folds: int,
+    *,
+    cluster: ArrayLike | None = None,
+    random_state: int | np.random.Generator | None = 0,
+) -> Integers:
+    """Give each row one of `folds` folds, the same for all rows of a cluster."""
+    names = units = np.arange(rows)
+    if cluster is not None:
+        names, units = np.unique(cluster, return_inverse=True)
+    assigned = np.empty(names.size, np.int64)
+    order = np.random.default_rng(random_state).permutation(names.size)
+    assigned[order] = np.arange(names.size) % folds
+    return assigned[units]
