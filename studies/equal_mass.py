@@ -57,7 +57,7 @@ def crime_cases(seeds: int) -> Iterator[Case]:
 
 def cifar_case(name: str, rows: int | None = None) -> Case:
     """A network on images, its outputs in principal components."""
-    p, y, features, fit, test = local_images.cifar(name)
+    p, y, features, fit, test = local_images.cifar(name, local_images.ROWS)
     fit, test = fit[:rows], test[:rows]
     both = np.concatenate([fit, test])
     space = np.zeros((len(y), 9 if features.shape[1] == 10 else 20))

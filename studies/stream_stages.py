@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Any
 
 METHODS = (
-    ("miscal.aggregate.column_roles", "Roles", "open", "validation"),
+    ("miscal.aggregate.column_roles", "ColumnRoles", "open", "validation"),
     ("miscal.aggregate.column_roles", "Batch", "numbers", "columns as numbers"),
     ("miscal.aggregate.column_roles", "Batch", "column", "columns as levels"),
     ("miscal.cells.ranges", "EdgeIndex", "codes", "ranges of values"),
     ("miscal.aggregate.requests", "RangeCoder", "put", "cells read off ranges"),
     ("miscal.aggregate.requests", "LevelCoder", "put", "cells of levels"),
-    ("miscal.aggregate.exact_sums", "CellSums", "add", "what a row gives, into all tallies"),
+    ("miscal.aggregate.exact_sums", "ExactCellSums", "add", "what a row gives, into all tallies"),
     ("miscal.aggregate.sample", "SampleState", "_take", "rows of the sample"),
 )
 

@@ -598,7 +598,7 @@ def test_the_method_says_which_noise_it_was(data: dict[str, Any], said: str) -> 
 
 def test_all_of_the_prose_is_said() -> None:
     prose = tomllib.loads(asset("prose.toml"))
-    code = "".join(path.read_text(encoding="utf-8") for path in Path(miscal.__file__).parent.glob("page/**/*.py"))
+    code = "".join(path.read_text(encoding="utf-8") for path in Path(miscal.__file__).parent.glob("report/**/*.py"))
     shown = to_html(RICH)
     for name in ("numbers", "repaired", "headings"):  # by the keys of what is shown
         prose.pop(name)
