@@ -1,0 +1,1 @@
+"""Why a recalibrator was chosen, or why none was."""
