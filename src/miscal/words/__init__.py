@@ -13,17 +13,18 @@ from collections.abc import Mapping
 from enum import Enum
 from importlib import import_module
 
-#: The template of every code, by the code. A test replaces them all by nonsense.
-TEMPLATES: dict[Enum, str] = {}
+#: The template of every code, by its enum and its value: codes of two enums may share a value, and then compare equal.
+#: A test replaces all templates by nonsense.
+TEMPLATES: dict[tuple[type[Enum], str], str] = {}
 SUBJECTS = ("data", "inference", "audit", "recalibration")
 
 
 def templates(words: Mapping[Enum, str]) -> None:
     """Register the templates of some codes; a code has one template."""
-    TEMPLATES.update(words)
+    TEMPLATES.update({(type(code), code.value): text for code, text in words.items()})
 
 
-def load_templates() -> dict[Enum, str]:
+def load_templates() -> dict[tuple[type[Enum], str], str]:
     """Import the templates of all subjects."""
     for subject in SUBJECTS:
         import_module(f"miscal.words.{subject}")
@@ -45,6 +46,7 @@ def sentence(code: Enum, /, **fields: object) -> str:
     str
         The sentence, or the part of one that the template is.
     """
-    if code not in TEMPLATES:
+    key = type(code), code.value
+    if key not in TEMPLATES:
         load_templates()
-    return TEMPLATES[code].format(**fields)
+    return TEMPLATES[key].format(**fields)
