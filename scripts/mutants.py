@@ -93,7 +93,12 @@ FAULTS = [
         "rows &= values < self.high",
         "tests/unit/test_condition.py",
     ),
-    ("auditing/findings.py", "if opposite or", "if", "tests/unit/test_same_finding.py"),
+    (
+        "auditing/same_finding.py",
+        "if opposite_directions(finding, other):",
+        "if False:",
+        "tests/unit/test_same_finding.py",
+    ),
     (
         "cells/partitions.py",
         "codes[np.isnan(values)] = self.cells.count - 1",

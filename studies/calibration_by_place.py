@@ -80,7 +80,7 @@ def planted_first(place: str, seed: int) -> dict[str, Any]:
     if not found:
         return {**item, "first": None, "form": None, "right": False}
     first = found[0]
-    own = miscal.auditing.findings.rows_of(first, predictions)
+    own = miscal.auditing.finding_rows.rows_of(first, predictions)
     shared = float((own & inside).sum() / (own | inside).sum())
     exact = first.where == PLACES[place][0] if place != "range" else first.columns == ("age",) and shared >= OVERLAP
     right = bool(exact and first.form == "too extreme")

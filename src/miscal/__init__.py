@@ -12,7 +12,7 @@ _SPECS = ("Score", "Variable", "Field", "Subpopulation", "Variation", "Neighbour
 _PLACES = {
     "auditing.audit": ("audit", "Audit"),
     "auditing.repair": ("repair",),
-    "auditing.findings": ("Finding",),
+    "report.findings": ("Finding",),
     "data.errors": ("MiscalError", "MiscalWarning"),
     "data.predictions": ("Predictions",),
     "data.sources": ("read",),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from miscal.auditing.findings import Finding
+from miscal.report.findings import Finding
 from miscal.report.html.page import to_html
 
 VISIBLE = "#findings [data-form]:not([hidden])"

@@ -11,9 +11,9 @@ import pytest
 
 import miscal
 from miscal.auditing.audit import Audit, audit
-from miscal.auditing.findings import Finding
 from miscal.data.errors import MiscalError
 from miscal.report.codec import plain
+from miscal.report.findings import Finding
 from studies.simulated import clustered, distorted
 
 

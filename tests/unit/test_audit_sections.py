@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import miscal
-from miscal.auditing.findings import Finding
 from miscal.datasets import flights, planted
 from miscal.report.codec import plain
+from miscal.report.findings import Finding
 from miscal.report.html.page import to_html
 from miscal.report.html.sections.findings import _families, findings
 from miscal.report.html.sections.score import verdict

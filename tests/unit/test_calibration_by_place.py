@@ -10,7 +10,7 @@ import pytest
 
 import miscal
 from miscal.auditing.audit import Audit, audit
-from miscal.auditing.findings import Finding, flat
+from miscal.report.findings import Finding, flat
 from miscal.report.html.page import to_html
 from miscal.report.markdown import to_markdown
 from miscal.stats.sign_flip import form_of, shape_test

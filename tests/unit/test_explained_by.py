@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from miscal.auditing.audit import Audit, audit
-from miscal.auditing.findings import Finding, flat, same
 from miscal.auditing.gates import Gates, judge
+from miscal.auditing.same_finding import same_finding
+from miscal.report.findings import Finding, flat
 from miscal.report.html.sections.score import verdict
 from miscal.report.model import read_document
 
@@ -85,9 +86,9 @@ def test_the_whole_table_is_spoken_of_by_its_shape() -> None:
 def test_the_sign_of_a_mean_within_noise_does_not_make_two_findings() -> None:
     one, two = (audited(12_000, seed, slope=0.75).findings[0] for seed in (11, 12))
     flipped = Finding.from_dict({**two.to_dict(), "gap": -two.gap})
-    assert same(one, two)
-    assert same(one, flipped)
-    assert not same(one, Finding.from_dict({**two.to_dict(), "form": "too timid"}))
+    assert same_finding(one, two)
+    assert same_finding(one, flipped)
+    assert not same_finding(one, Finding.from_dict({**two.to_dict(), "form": "too timid"}))
 
 
 @pytest.mark.slow

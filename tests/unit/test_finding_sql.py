@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 
 import miscal
-from miscal.auditing.findings import Finding
+from miscal.report.findings import Finding
 
 DIALECTS = ("duckdb", "sqlite", "postgres")
 SERVER = Path("/usr/lib/postgresql")

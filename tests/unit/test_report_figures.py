@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from miscal import Predictions, by_score
-from miscal.auditing.findings import Finding
 from miscal.report.codec import plain, read_record
+from miscal.report.findings import Finding
 from miscal.report.html import column_figures as columns
 from miscal.report.html import gap_figures as gaps
 from miscal.report.html.column_figures import cumulative, deviation_reach

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from miscal import audit
-from miscal.auditing.findings import Finding, known, same
 from miscal.auditing.gates import Gates, judge
+from miscal.auditing.same_finding import in_earlier_audit, same_finding
 from miscal.report.codec import dumps
+from miscal.report.findings import Finding
 
 Picked = tuple[float | None, float | None] | list[str] | None  # a range, levels, or missing values
 
@@ -62,9 +63,9 @@ def made(*picked: Picked, gap: float = 0.1, rows: int = 100, **more: Any) -> Fin
     ],
 )
 def test_places_that_are_nearly_the_same(one: Finding, other: Finding, answer: bool) -> None:
-    assert same(one, other) is answer
-    assert same(other, one) is answer
-    assert same(one, one)
+    assert same_finding(one, other) is answer
+    assert same_finding(other, one) is answer
+    assert same_finding(one, one)
 
 
 def test_all_but_some_levels_is_not_those_levels() -> None:
@@ -73,10 +74,10 @@ def test_all_but_some_levels_is_not_those_levels() -> None:
     more = {"column": "a", "excluded": ["x", "y", "z"], "missing": False}
     far = {"column": "a", "excluded": ["u", "v"], "missing": False}
     one, two, three, four = (made(["x"], condition=[each]) for each in (some, others, more, far))
-    assert same(two, three)
-    assert not same(one, two)
-    assert not same(two, four)
-    assert all(replace(each, condition=(raw,)) != each and same(replace(each, condition=(raw,)), each)
+    assert same_finding(two, three)
+    assert not same_finding(one, two)
+    assert not same_finding(two, four)
+    assert all(replace(each, condition=(raw,)) != each and same_finding(replace(each, condition=(raw,)), each)
                for each, raw in zip((one, two, three, four), (some, others, more, far), strict=True))  # fmt: skip
 
 
@@ -99,10 +100,10 @@ def test_categories_that_look_like_ranges_are_two_findings_of_two_audits() -> No
 def test_a_finding_that_has_spread_is_another_one() -> None:
     narrow, wide = made((30, 32), rows=500), made((17, 59), rows=11_600)
     larger = made((30, 32), rows=900)
-    assert known(larger, [narrow], (20_000, 20_000))
-    assert known(larger, [narrow], (40_000, 20_000))
-    assert not known(wide, [narrow], (20_000, 20_000))
-    assert known(narrow, [wide], (20_000, 20_000))
+    assert in_earlier_audit(larger, [narrow], 20_000, 20_000)
+    assert in_earlier_audit(larger, [narrow], 40_000, 20_000)
+    assert not in_earlier_audit(wide, [narrow], 20_000, 20_000)
+    assert in_earlier_audit(narrow, [wide], 20_000, 20_000)
 
 
 def test_the_same_error_in_another_month_is_no_new_finding() -> None:

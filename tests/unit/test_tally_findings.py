@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 import miscal
-from miscal.auditing.findings import flat
 from miscal.cli import main
+from miscal.report.findings import flat
 
 
 def table(n: int = 40_000) -> pd.DataFrame:

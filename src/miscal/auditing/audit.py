@@ -16,7 +16,6 @@ from miscal.auditing.all_rows import AllRows, measured_on_all
 from miscal.auditing.column_choice import MAX_LEVELS, left_out, named
 from miscal.auditing.compare import cells_of
 from miscal.auditing.document import document_of
-from miscal.auditing.findings import named_after
 from miscal.auditing.periods import by_period, check_every, period_cells, periods_of_sums, time_column
 from miscal.auditing.record import Audit
 from miscal.auditing.search.build_findings import curves_of
@@ -42,6 +41,7 @@ from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction, unnamed
 from miscal.data.text_types import in_words
+from miscal.report.findings import with_noun
 
 __all__ = ["Audit", "audit"]
 
@@ -169,7 +169,7 @@ def _judged(seen: SearchResult, wanted: AuditOptions, described: Plain) -> Audit
     heads = [entry for looked in looks for entry in findings_of(looked)]
     found = [finding for _, finding in sorted(heads, key=lambda entry: -entry[0])]  # by what they are worth
     if described.get("response") == "count" and described["outcome"]:
-        found = [named_after(finding, described["outcome"]) for finding in found]
+        found = [with_noun(finding, described["outcome"]) for finding in found]
     wanted.say("")
     settings = {
         "level": wanted.level,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from miscal.aggregate.tally import Tally
-from miscal.auditing.findings import known
+from miscal.auditing.same_finding import in_earlier_audit
 from miscal.cells.partitions import Ranges
 from miscal.data.arrays import Plain
 from miscal.data.errors import refusal, visible
@@ -153,8 +153,11 @@ def _asked(audit: AuditReport) -> list[str]:
 
 def _unlisted(audit: AuditReport, other: AuditReport) -> list[str]:
     """The places of the findings that the other audit does not have."""
-    shares = audit.rows, other.rows
-    return [finding.where for finding in audit.real if not known(finding, other.real, shares)]
+    return [
+        finding.where
+        for finding in audit.real
+        if not in_earlier_audit(finding, other.real, audit.rows, other.rows)
+    ]
 
 
 def cells_of(result: Result, fine: Tally | None = None, *, clustered: bool) -> Cells | None:

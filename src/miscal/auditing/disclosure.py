@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.column_choice import left_out
-from miscal.auditing.findings import listed
 from miscal.auditing.periods import level_days
 from miscal.cells.condition import LARGEST, Condition, Conjunction, just_below
 from miscal.cells.parse import parse
@@ -20,6 +19,7 @@ from miscal.data.checks import whole
 from miscal.data.columns import Column
 from miscal.data.errors import MiscalError
 from miscal.report.codec import TableColumns, floats
+from miscal.report.findings import flat_dicts
 from miscal.report.wording import plural
 
 Place = Mapping[str, Array]  # numbers of the values, of each column that it speaks of
@@ -134,7 +134,7 @@ def suppressed(document: Plain, below: int) -> Plain:
     for entry in made["too_small"]:
         if entry["rows"] != made["data"].get("rows"):
             entry["rows"] = None
-    hidden = len(listed(document["findings"])) - len(listed(made["findings"]))
+    hidden = len(flat_dicts(document["findings"])) - len(flat_dicts(made["findings"]))
     if hidden:
         reason = f"suppressed: fewer than {below} rows, or they would give such a place away"
         made["too_small"].append(left_out(plural(hidden, "finding"), None, reason))
@@ -213,7 +213,7 @@ class Places:
         self.told: list[tuple[Any, int, Told]] = []
         scores = {one["name"].partition(", class ")[2]: f"\0{id(one)}" for one in sections["score"]}
         # Heads first.
-        for one in sorted(listed(document["findings"]), key=lambda one: one["parent"] is not None):
+        for one in sorted(flat_dicts(document["findings"]), key=lambda one: one["parent"] is not None):
             made: Any = Conjunction.from_dict(one["condition"]).conditions or None
             if one["kind"] == "score":  # of the whole table, or of one class
                 column = scores.get(one["scope"].removeprefix("class "))

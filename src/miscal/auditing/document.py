@@ -13,7 +13,6 @@ import miscal
 from miscal.aggregate.in_memory import tally
 from miscal.auditing.column_choice import asked_for, left_out
 from miscal.auditing.disclosure import GIVEN_AWAY, INFINITE
-from miscal.auditing.findings import Finding, flat
 from miscal.auditing.search.candidates import TargetSearch
 from miscal.auditing.search.cell_grids import CellGrid, SearchContext
 from miscal.auditing.search.collect import SearchResult
@@ -22,6 +21,7 @@ from miscal.cells.partitions import LevelPooling, Numbered
 from miscal.data.arrays import Plain
 from miscal.data.columns import Column
 from miscal.report.codec import SCHEMA
+from miscal.report.findings import Finding, flat
 from miscal.report.wording import number, plural
 from miscal.results import Result
 from miscal.stats.cell_sums import CellSums, around, effective_events, unwarned

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from miscal.auditing.findings import Finding, known
+from miscal.auditing.same_finding import in_earlier_audit
 from miscal.cells.condition import Condition
 from miscal.cells.partitions import level_of
 from miscal.data.arrays import Plain
@@ -23,6 +23,7 @@ from miscal.data.errors import check_named, nearest, refusal, refusing, visible
 from miscal.data.outputs import check_file
 from miscal.report import wording
 from miscal.report.codec import JsonMapping, floats, whole
+from miscal.report.findings import Finding
 from miscal.report.model import AuditReport, of_document, read_document
 from miscal.stats.multiplicity import adjusted_z
 
@@ -210,8 +211,12 @@ def _new(
     name = "no-new-findings"
     # Of smaller places the baseline does not say.
     least = wording.finite(baseline.settings.get("suppress_below"))
-    old, shares = baseline.real, (audit.rows, baseline.rows)
-    unknown = [head for head in heads if not (head.rows < least or known(head, old, shares))]
+    old = baseline.real
+    unknown = [
+        head
+        for head in heads
+        if not (head.rows < least or in_earlier_audit(head, old, audit.rows, baseline.rows))
+    ]
     fresh = [head for head in unknown if not may_be_unchanged(head, audit, baseline)]
     if not fresh:
         others = wording.plural(len(unknown), "other is", "others are")

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from miscal.auditing.compare import Comparison, compare, read_cells
-from miscal.auditing.findings import Finding, rows_of
+from miscal.auditing.finding_rows import rows_of
 from miscal.data.arrays import Array, Plain
 from miscal.data.errors import refusal, refusing
 from miscal.data.outputs import FileName, check_file, load_arrays, save_arrays
 from miscal.report.codec import SCHEMA, checked, dumps, read_json, write_json
+from miscal.report.findings import Finding
 from miscal.results import Result
 
 FILE = "miscal.audit-file/1"

@@ -12,7 +12,7 @@ from miscal.aggregate.column_roles import Chunk
 from miscal.auditing.audit import Audit, audit, source_of
 from miscal.auditing.column_choice import MAX_LEVELS, Names, chosen_columns, named
 from miscal.auditing.compare import SCORES
-from miscal.auditing.findings import Finding, flat, pair_of, rows_of
+from miscal.auditing.finding_rows import rows_of, target_of_scope
 from miscal.auditing.record import RenderMixin
 from miscal.auditing.search.cell_grids import SearchContext, cluster_spread, sums_of
 from miscal.data.arrays import Array, Plain, expanded, frame_of
@@ -28,6 +28,7 @@ from miscal.recalibrate.in_parts import with_columns
 from miscal.recalibrate.judging import difference, row_loss
 from miscal.recalibrate.parameters import label_array
 from miscal.recalibrate.sample import Sample, row_weight
+from miscal.report.findings import Finding, flat
 from miscal.report.wording import LEFT_FIRST, became, points, showing
 from miscal.stats.cell_sums import around
 from miscal.stats.null_draws import fold_of_rows
@@ -164,7 +165,7 @@ def _places(
 
     @cache
     def compared(in_which: Predictions, scope: str) -> SearchContext:
-        own = pair_of(in_which, scope, target)
+        own = target_of_scope(in_which, scope, target)
         return SearchContext(own, own, choose_null(own, "bernoulli"))
 
     def judge(finding: Finding, judged: Predictions, found_in: Predictions) -> Plain:

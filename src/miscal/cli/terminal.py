@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from miscal.auditing.document import BLIND
-from miscal.auditing.findings import Finding
 from miscal.cli import WRITTEN, is_terminal, say
 from miscal.data.errors import visible
 from miscal.report import wording
 from miscal.report.codec import text
+from miscal.report.findings import Finding
 from miscal.report.html.sections.repair import next_step
 from miscal.report.html.sections.score import verdict
 from miscal.report.model import AuditReport, of_document, read_document

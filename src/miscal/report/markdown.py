@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from miscal.auditing.findings import Finding
 from miscal.report import wording
+from miscal.report.findings import Finding
 from miscal.report.html.markup import ellipsis
 from miscal.report.html.sections.blocks import TableColumn, columns_of
 from miscal.report.html.sections.closing import period_columns

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import partial, wraps
 from typing import Any, TypeVar
 
-from miscal.auditing.findings import Finding, flat
 from miscal.report.codec import (
     READERS,
     JsonMapping,
@@ -24,6 +23,7 @@ from miscal.report.codec import (
     read_record,
     text,
 )
+from miscal.report.findings import Finding, flat
 from miscal.report.result_tables import Level, ResultView
 from miscal.report.wording import listed, plural, showing
 

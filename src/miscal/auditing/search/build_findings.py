@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.findings import CODES, Finding, ScoreRange, flat
 from miscal.auditing.search.candidates import Candidate, Multiplicity, TargetSearch
 from miscal.auditing.search.cell_grids import SearchContext
 from miscal.auditing.search.score_profiles import along_of_tally
@@ -21,6 +20,7 @@ from miscal.cells.ranges import quantile_edges
 from miscal.data.columns import Columns
 from miscal.metrics.pooled import pooled
 from miscal.metrics.score_errors import MEANS
+from miscal.report.findings import CODES, Finding, ScoreRange, flat
 from miscal.stats.cell_sums import CellSums, Floats
 from miscal.stats.cluster_draws import cluster_sums, residuals
 from miscal.stats.multiplicity import adjusted_z, shrunken_gap

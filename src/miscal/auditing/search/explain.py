@@ -10,7 +10,6 @@ from operator import attrgetter
 
 import numpy as np
 
-from miscal.auditing.findings import Finding
 from miscal.auditing.search.build_findings import findings
 from miscal.auditing.search.candidates import (
     Candidate,
@@ -23,6 +22,7 @@ from miscal.auditing.search.candidates import (
 from miscal.auditing.search.cell_grids import CellGrid, best_boxes, noise_left
 from miscal.auditing.search.score_profiles import mark_decided, mark_tests, see_along
 from miscal.data.arrays import Array
+from miscal.report.findings import Finding
 from miscal.stats.cluster_draws import cluster_sums
 from miscal.stats.multiplicity import adjusted_z
 from miscal.stats.sign_flip import form_of, normal_z, shape_test

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from miscal.auditing.findings import Finding, ScoreRange
 from miscal.report import wording
 from miscal.report.codec import Floats
+from miscal.report.findings import Finding, ScoreRange
 from miscal.report.html import marks
 from miscal.report.html.marks import Chart, Figure, Scale, both, nice, way
 from miscal.report.html.markup import ellipsis

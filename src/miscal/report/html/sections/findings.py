@@ -11,11 +11,11 @@ from operator import attrgetter
 
 import numpy as np
 
-from miscal.auditing.findings import Finding
 from miscal.cells.condition import Condition
 from miscal.cells.partitions import level_of
 from miscal.report import wording
 from miscal.report.codec import Data, TableColumns
+from miscal.report.findings import Finding
 from miscal.report.html.column_figures import variable
 from miscal.report.html.gap_figures import gap_card
 from miscal.report.html.markup import Safe, clean, ellipsis, join, name, prose, tag

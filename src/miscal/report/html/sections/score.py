@@ -3,9 +3,9 @@
 import math
 from typing import NamedTuple
 
-from miscal.auditing.findings import Finding
 from miscal.report import wording
 from miscal.report.codec import text
+from miscal.report.findings import Finding
 from miscal.report.html.gap_figures import gap_card
 from miscal.report.html.markup import Safe, ellipsis, name, prose, tag
 from miscal.report.html.sections.blocks import TableColumn, folded, section, sheet
