@@ -6,7 +6,6 @@ from miscal import plots as plots
 from miscal import recalibrate as recalibrate
 from miscal.auditing.audit import Audit as Audit
 from miscal.auditing.audit import audit as audit
-from miscal.auditing.findings import Finding as Finding
 from miscal.auditing.repair import repair as repair
 from miscal.cells.subpopulations import Conjunctions as Conjunctions
 from miscal.data.errors import MiscalError as MiscalError
@@ -27,6 +26,7 @@ from miscal.metrics.specs import measure as measure
 from miscal.metrics.subpopulation import by_subpopulation as by_subpopulation
 from miscal.metrics.variable import by_variable as by_variable
 from miscal.metrics.variation import by_variation as by_variation
+from miscal.report.findings import Finding as Finding
 from miscal.results import Result as Result
 
 __version__: str
