@@ -4,7 +4,7 @@
 
 The rounds can be done in pieces: `--most 50` ends after 50, and the next call goes on from what is recorded.
 
-Each round starts `miscal tally` or `miscal apply` on the same table, kills it after a random time, and checks that the
+Each round starts `miscal summarize` or `miscal apply` on the same table, kills it after a random time, and checks that the
 output is absent, or has exactly the bytes of an undisturbed run. After all rounds one more run must give those bytes.
 """
 
@@ -81,7 +81,7 @@ def recorded(rows: int) -> dict:
 
 def markdown(record: dict) -> str:
     seconds = ", ".join(f"{name} {value:.1f} s" for name, value in record["seconds_a_job"].items())
-    head = f"{record['rounds']} rounds of kill -9 at a random moment of `miscal tally` and `miscal apply`, in turn"
+    head = f"{record['rounds']} rounds of kill -9 at a random moment of `miscal summarize` and `miscal apply`, in turn"
     return "\n".join(
         [
             f"{head}, on a table of {record['rows']:,} rows (a job lasts: {seconds}).",
@@ -112,7 +112,7 @@ def run(folder: Path, rounds: int, rows: int, chance: random.Random, first: int 
     (folder / "model.json").write_text(model.to_json())
     start = [sys.executable, "-m", "miscal"]
     jobs = {
-        "tally": ([*start, "tally", str(source), *COLUMNS, "--out", "OUT"], ".tally"),
+        "summarize": ([*start, "summarize", str(source), *COLUMNS, "--out", "OUT"], ".tally"),
         "apply": (
             [*start, "apply", str(folder / "model.json"), str(source), "--probability", "p", "--out", "OUT"],
             ".parquet",
@@ -128,7 +128,7 @@ def run(folder: Path, rounds: int, rows: int, chance: random.Random, first: int 
         whole[name] = content(out)
     counted = dict.fromkeys(COUNTED, 0)
     for place in range(first, first + rounds):
-        name = ("tally", "apply")[place % 2]
+        name = ("summarize", "apply")[place % 2]
         command, ending = jobs[name]
         out = folder / "rounds" / f"out{ending}"
         out.parent.mkdir(exist_ok=True)

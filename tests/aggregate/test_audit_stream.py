@@ -62,11 +62,11 @@ def test_tallies_of_days_add_up_to_the_month(planted, tmp_path):
         tables.write(whole.slice(start, rows), tmp_path / f"{day}.parquet", 20_000)
         like = ("--like", names[0]) if names else ()
         names.append(str(tmp_path / f"{day}.tally"))
-        code, text = run("tally", tmp_path / f"{day}.parquet", *COLUMNS, "--out", names[-1], *like)
+        code, text = run("summarize", tmp_path / f"{day}.parquet", *COLUMNS, "--out", names[-1], *like)
         assert code == 0, text
     code, text = run("merge", *names, "--out", tmp_path / "month.tally")
     assert code == 0, text
-    code, text = run("tally", planted, *COLUMNS, "--out", tmp_path / "whole.tally", "--like", names[0])
+    code, text = run("summarize", planted, *COLUMNS, "--out", tmp_path / "whole.tally", "--like", names[0])
     assert code == 0, text
     month, once = Summary.load(tmp_path / "month.tally"), Summary.load(tmp_path / "whole.tally")
     assert month.rule == once.rule
@@ -90,7 +90,7 @@ def test_tallies_that_do_not_belong_together_are_refused_in_one_line(planted, tm
     tables.write(whole, tmp_path / "a.parquet")
     tables.write(whole.slice(0, 2500), tmp_path / "b.parquet")
     for name in "ab":
-        assert run("tally", tmp_path / f"{name}.parquet", *COLUMNS, "--out", tmp_path / f"{name}.tally")[0] == 0
+        assert run("summarize", tmp_path / f"{name}.parquet", *COLUMNS, "--out", tmp_path / f"{name}.tally")[0] == 0
     code, text = run("merge", tmp_path / "a.tally", tmp_path / "b.tally", "--out", tmp_path / "c.tally")
     assert code == 2
     assert "do not belong together" in text
@@ -103,7 +103,7 @@ def test_tallies_that_do_not_belong_together_are_refused_in_one_line(planted, tm
 
 def test_a_damaged_tally_is_refused(planted, tmp_path):
     tables.write(pq.read_table(planted).slice(0, 3000), tmp_path / "a.parquet")
-    assert run("tally", tmp_path / "a.parquet", *COLUMNS, "--out", tmp_path / "a.tally")[0] == 0
+    assert run("summarize", tmp_path / "a.parquet", *COLUMNS, "--out", tmp_path / "a.tally")[0] == 0
     content = (tmp_path / "a.tally").read_bytes()
     made = Summary.load(tmp_path / "a.tally")
     assert (made + made).rows == 6000
@@ -151,7 +151,7 @@ def test_a_full_disk_leaves_nothing(planted, tmp_path):
 
     arguments = ["apply", tmp_path / "model.json", few, "--probability", "p", "--out", tmp_path / "out.parquet"]
     audit = ["audit", few, *COLUMNS, "--memory", "500MB", "--effort", "quick", "--out", tmp_path / "out.html"]
-    for command in (arguments, ["tally", few, *COLUMNS, "--out", tmp_path / "out.tally"], audit):
+    for command in (arguments, ["summarize", few, *COLUMNS, "--out", tmp_path / "out.tally"], audit):
         done = subprocess.run(
             [sys.executable, "-m", "miscal", *map(str, command)], preexec_fn=limited, capture_output=True, text=True
         )
@@ -175,7 +175,7 @@ def test_an_interrupt_leaves_nothing_and_says_so(planted, tmp_path):
     many.mkdir()
     for place in range(200):  # as long as it takes this process to see that the other one reads
         os.link(planted, many / f"{place}.parquet")
-    command = [sys.executable, "-m", "miscal", "tally", str(many), *COLUMNS, "--out", str(tmp_path / "out.tally")]
+    command = [sys.executable, "-m", "miscal", "summarize", str(many), *COLUMNS, "--out", str(tmp_path / "out.tally")]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     while not _reads_below(process.pid, many):
         assert process.poll() is None, "the command ended before it read a file"

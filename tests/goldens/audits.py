@@ -80,7 +80,7 @@ def summarized(parts: int, make: Callable[[], pa.Table], roles: list[str], **opt
             pq.write_table(table.take(rows), place / f"{part}.parquet")
             paths.append(place / f"{part}.tally")
             like = ["--like", paths[0]] if part else []
-            run("tally", place / f"{part}.parquet", *roles, "--out", paths[part], *like)
+            run("summarize", place / f"{part}.parquet", *roles, "--out", paths[part], *like)
         if parts > 1:
             run("merge", *paths, "--out", place / "all.tally")
         return document_of(

@@ -131,7 +131,7 @@ def test_sums_of_all_rows_show_the_same(tmp_path):
     from click.testing import CliRunner
 
     run = CliRunner().invoke(
-        main, ["tally", str(path), "--outcome", "y", "--probability", "p", "--out", str(tmp_path / "t.tally")]
+        main, ["summarize", str(path), "--outcome", "y", "--probability", "p", "--out", str(tmp_path / "t.tally")]
     )
     assert run.exit_code == 0, run.output
     kept = miscal.audit(tmp_path / "t.tally")

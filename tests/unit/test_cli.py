@@ -139,3 +139,23 @@ def test_a_gate_leaves_out_the_columns_that_are_to_be_ignored(table: Path, tmp_p
     for ignored, fields in (((), 1), (("--ignore", "state"), 0)):
         assert run(*named, *ignored, "--json", numbers).exit_code == 0
         assert len(json.loads(numbers.read_text())["sections"]["field"]) == fields
+
+
+def test_earlier_names_of_commands_and_options_work_and_are_not_shown(table: Path, tmp_path: Path) -> None:
+    roles = ("--outcome", "y", "--probability", "p")
+    for earlier, now in (("tally", "summarize"), ("page", "report")):
+        texts = {}
+        for name in (earlier, now):
+            out = tmp_path / "out"
+            source = (table, *roles) if now == "summarize" else (tmp_path / "saved.json",)
+            if now == "report" and not source[0].exists():
+                assert run("audit", table, *roles, "--out", out, "--json", source[0]).exit_code == 0
+            done = run(name, *source, "--out", out)
+            assert done.exit_code == 0, done.output
+            texts[name] = done.output, done.stderr, out.read_bytes()
+        assert texts[earlier] == texts[now]
+        assert not texts[earlier][1]
+    assert "--report" in run("recalibrate", "--help").output
+    assert "--page" not in run("recalibrate", "--help").output
+    for name in ("tally", "page"):
+        assert f"  {name} " not in run("--help").output

@@ -47,7 +47,7 @@ def refused(*arguments: object, saying: str) -> None:
         ("audit", "TABLE", *ROLES, "--out", "page.html", "--json", "TABLE"),
         ("check", "TABLE", *ROLES, "--max-gap", "1", "--junit", "TABLE"),
         ("recalibrate", "TABLE", *ROLES, "--out", "r.csv", "--page", "r.html", "--model", "TABLE"),
-        ("tally", "TABLE", *ROLES, "--out", "TABLE"),
+        ("summarize", "TABLE", *ROLES, "--out", "TABLE"),
         ("fit", "TABLE", *ROLES, "--method", "platt", "--out", "TABLE"),
     ],
 )
@@ -63,7 +63,7 @@ def test_no_command_writes_over_the_table_it_reads(
 
 def test_no_command_writes_over_a_tally_a_model_or_a_table_that_it_adds_to(table: Path, tmp_path: Path) -> None:
     one, model, page = tmp_path / "one.tally", tmp_path / "model.json", tmp_path / "page.html"
-    assert run("tally", table, *ROLES, "--out", one).exit_code == 0
+    assert run("summarize", table, *ROLES, "--out", one).exit_code == 0
     assert run("fit", table, *ROLES, "--method", "platt", "--out", model).exit_code == 0
     assert (
         run("audit", table, *ROLES, "--effort", "quick", "--out", page, "--save", tmp_path / "a.miscal").exit_code == 0
@@ -72,8 +72,8 @@ def test_no_command_writes_over_a_tally_a_model_or_a_table_that_it_adds_to(table
     for command in (
         ("merge", one, "--out", one),
         ("apply", model, table, "--probability", "p", "--out", table),
-        ("tally", table, *ROLES, "--like", one, "--out", one),
-        ("page", tmp_path / "a.miscal", "--out", tmp_path / "a.miscal"),
+        ("summarize", table, *ROLES, "--like", one, "--out", one),
+        ("report", tmp_path / "a.miscal", "--out", tmp_path / "a.miscal"),
         ("audit", one, "--out", one),
     ):
         refused(*command, saying="would write over what is read")
@@ -95,7 +95,7 @@ def test_a_name_that_no_system_takes_is_one_line(table: Path, tmp_path: Path) ->
     for option in ("--out", "--json", "--save"):
         refused("audit", table, *ROLES, option, long, saying=f"'{long}' cannot be written; File name too long.")
     refused("check", table, *ROLES, "--max-gap", 1, "--junit", long, saying="File name too long")
-    refused("tally", table, *ROLES, "--out", long, saying="File name too long")
+    refused("summarize", table, *ROLES, "--out", long, saying="File name too long")
 
 
 def test_a_demo_that_cannot_be_written_says_nothing_else(table: Path) -> None:
@@ -126,7 +126,7 @@ def test_gates_of_fields_and_files_are_limits_too(table: Path, tmp_path: Path) -
 
 def test_a_tally_refuses_what_it_cannot_follow_any_more(table: Path, tmp_path: Path) -> None:
     kept, page = tmp_path / "day.tally", tmp_path / "page.html"
-    assert run("tally", table, *ROLES, "--out", kept).exit_code == 0
+    assert run("summarize", table, *ROLES, "--out", kept).exit_code == 0
     refused("audit", kept, "--cluster", "state", "--out", page, saying="--cluster is settled when a tally is made")
     refused("audit", kept, "--by", "state", "--out", page, saying="--by is settled")
     refused("audit", kept, "--outcome", "z", "--out", page, saying="--outcome is 'y' in 'day.tally'; 'z' was asked for")
@@ -136,7 +136,7 @@ def test_a_tally_refuses_what_it_cannot_follow_any_more(table: Path, tmp_path: P
 
 def test_a_tally_is_not_added_to_itself(table: Path, tmp_path: Path) -> None:
     one, two, both = (tmp_path / f"{name}.tally" for name in ("one", "two", "both"))
-    assert run("tally", table, *ROLES, "--out", one).exit_code == 0
+    assert run("summarize", table, *ROLES, "--out", one).exit_code == 0
     two.write_bytes(one.read_bytes())
     refused("merge", one, two, "--out", both, saying="its rows would count twice")
     done = run("merge", one, "--out", both)
@@ -165,7 +165,7 @@ def test_small_cells_stay_out_of_a_comparison_and_the_saved_audit_can_be_compare
     hide = ("--suppress-below", "20", "--effort", "quick", "--out", page)
     done = run("audit", table, *ROLES, *hide, "--save", saved)
     assert "do not pass it on" in done.output
-    for command in (("audit", table, *ROLES, *hide), ("page", saved, "--suppress-below", 20, "--out", page)):
+    for command in (("audit", table, *ROLES, *hide), ("report", saved, "--suppress-below", 20, "--out", page)):
         done = run(*command, "--baseline", saved, "--json", numbers)
         assert done.exit_code == 0, done.output
         compared = json.loads(numbers.read_text())["comparison"]["table"]
@@ -180,7 +180,7 @@ def test_pages_of_a_saved_audit_hide_what_the_audit_hid(table: Path, tmp_path: P
     saved, again, page, numbers = (tmp_path / name for name in ("june.miscal", "again.miscal", "p.html", "p.json"))
     run("audit", table, *ROLES, "--suppress-below", 20, "--effort", "quick", "--out", page, "--save", saved)
     for source, options in ((saved, ("--save", again)), (again, ()), (saved, ("--suppress-below", 1))):
-        done = run("page", source, "--out", page, "--json", numbers, *options)
+        done = run("report", source, "--out", page, "--json", numbers, *options)
         assert done.exit_code == 0, done.output
         tables = [field["table"] for field in json.loads(numbers.read_text())["sections"]["field"]]
         rows = next(dict(zip(t["label"], t["rows"], strict=True))["WY"] for t in tables if "WY" in t["label"])
@@ -194,14 +194,14 @@ def test_what_one_audit_hides_stays_hidden_beside_others(table: Path, tmp_path: 
     run(*whole, "--suppress-below", 20, "--save", hidden)
     pd.read_csv(table).iloc[:-1].to_csv(table, index=False)
     run(*whole, "--save", plain)
-    for command in (("page", plain, "--out", page), whole):
+    for command in (("report", plain, "--out", page), whole):
         run(*command, "--baseline", hidden, "--json", numbers)
         assert "state WY" not in json.loads(numbers.read_text())["comparison"]["table"]["where"]
     Audit.load(hidden).to_json(numbers)
     for field in json.loads(numbers.read_text())["sections"]["field"]:
         rows = dict(zip(field["table"]["label"], field["table"]["rows"], strict=True))
         assert rows.get("WY") is None
-    refused("page", hidden, "--suppress-below", -3, saying="-3")
+    refused("report", hidden, "--suppress-below", -3, saying="-3")
 
 
 def test_a_gate_does_not_write_over_its_baseline(table: Path, tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_a_suggested_command_names_an_odd_column_as_one(
     assert len(lines) >= 2
     done = run(*shlex.split(next(line for line in lines if line.startswith("check"))))
     assert done.exit_code == 0, done.output
-    assert run("tally", table.name, *roles[:4], "--out", "day.tally").exit_code == 0
+    assert run("summarize", table.name, *roles[:4], "--out", "day.tally").exit_code == 0
     assert run("audit", "day.tally", "--out", "day.html").exit_code == 0
     assert shlex.quote(named) in html.unescape(Path("day.html").read_text())
 
@@ -324,7 +324,7 @@ def test_one_baseline_serves_audit_page_and_check(table: Path, tmp_path: Path) -
         for option in ("--baseline", "--no-new-findings"):
             done = run("check", table, *ROLES, "--effort", "quick", option, baseline)
             assert done.exit_code == 0, done.output
-        for command in (common, ("page", saved, "--out", page)):
+        for command in (common, ("report", saved, "--out", page)):
             done = run(*command, "--baseline", baseline, "--json", made)
             assert done.exit_code == 0, done.output
             compared = json.loads(made.read_text())["comparison"]

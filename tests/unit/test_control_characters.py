@@ -72,7 +72,7 @@ def test_nothing_that_a_command_prints_acts(
         (failure,) = ElementTree.parse(tmp_path / "junit.xml").getroot().iter("failure")
         assert "::warning::too\\x1b]0;title\\x07" in failure.attrib["message"]
     if words[0] == "audit" and run.exit_code == 0:
-        again = CliRunner().invoke(main, ["page", "audit.json", "--out", "again.html"])
+        again = CliRunner().invoke(main, ["report", "audit.json", "--out", "again.html"])
         harmless(again.output)
 
 

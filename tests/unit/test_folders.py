@@ -40,7 +40,7 @@ def test_a_column_that_some_files_lack_is_said(folders: list[Path], tmp_path: Pa
             assert [r["settings"]["column"] for r in found.document["sections"]["field"]] == ["g"]
             assert {entry["where"]: entry["reason"] for entry in found.too_small}["extra"] == "it is not in every file"
         roles = ["--outcome", "y", "--probability", "p", "--out", str(tmp_path / "t.tally")]
-        done = CliRunner().invoke(main, ["tally", str(folder), *roles])
+        done = CliRunner().invoke(main, ["summarize", str(folder), *roles])
         assert done.exit_code == 0, done.output
         assert "Left out: extra (it is not in every file)." in done.output
         assert miscal.audit(tmp_path / "t.tally").too_small[0]["where"] == "extra"

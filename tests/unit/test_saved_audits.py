@@ -26,16 +26,16 @@ def test_saved_audits_are_shown_from_the_command_line(tmp_path: Path) -> None:
     for seed, file in enumerate(files):
         miscal.audit(_table(seed), outcome="y", probability="p").save(file)
     out = ["--out", str(tmp_path / "a.html"), "--save", str(tmp_path / "again.miscal")]
-    done = CliRunner().invoke(main, ["page", files[0], *out])
+    done = CliRunner().invoke(main, ["report", files[0], *out])
     assert done.exit_code == 0, done.output
-    again = CliRunner().invoke(main, ["page", str(tmp_path / "again.miscal"), "--out", str(tmp_path / "b.html")])
+    again = CliRunner().invoke(main, ["report", str(tmp_path / "again.miscal"), "--out", str(tmp_path / "b.html")])
     assert again.exit_code == 0, again.output
     assert (tmp_path / "a.html").read_text() == (tmp_path / "b.html").read_text()
-    shown = CliRunner().invoke(main, ["page", files[1], "--baseline", files[0], "--out", str(tmp_path / "c.html")])
+    shown = CliRunner().invoke(main, ["report", files[1], "--baseline", files[0], "--out", str(tmp_path / "c.html")])
     assert "Against the baseline" in shown.output
-    hidden = CliRunner().invoke(main, ["page", files[0], "--suppress-below", "500", "--out", str(tmp_path / "d.html")])
+    hidden = CliRunner().invoke(main, ["report", files[0], "--suppress-below", "500", "--out", str(tmp_path / "d.html")])
     assert hidden.exit_code == 0
-    several = CliRunner().invoke(main, ["page", *files, "--out", str(tmp_path / "e.html")])
+    several = CliRunner().invoke(main, ["report", *files, "--out", str(tmp_path / "e.html")])
     assert several.exit_code == 2
     assert not (tmp_path / "e.html").exists()
 
@@ -68,11 +68,11 @@ def test_what_is_no_saved_audit_is_one_line_that_says_what_one_is(
 ) -> None:
     file = tmp_path / name
     file.write_text(content)
-    done = CliRunner().invoke(main, ["page", str(file), "--out", str(tmp_path / "a.html")])
+    done = CliRunner().invoke(main, ["report", str(file), "--out", str(tmp_path / "a.html")])
     assert done.exit_code == 2
     assert done.output.count("\n") == 1
     assert f"'{file}' is not a saved audit; {said}." in done.output
     assert "`miscal audit TABLE --save FILE`" in done.output
     assert "pickle" not in done.output
-    absent = CliRunner().invoke(main, ["page", str(tmp_path / "none.miscal"), "--out", str(tmp_path / "a.html")])
+    absent = CliRunner().invoke(main, ["report", str(tmp_path / "none.miscal"), "--out", str(tmp_path / "a.html")])
     assert "does not exist" in absent.output

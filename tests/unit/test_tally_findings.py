@@ -28,7 +28,7 @@ def table(n: int = 40_000) -> pd.DataFrame:
 def tallied(frame: pd.DataFrame, path: Path, *more: str) -> str:
     frame.to_parquet(path.with_suffix(".parquet"), index=False)
     words = [
-        "tally",
+        "summarize",
         str(path.with_suffix(".parquet")),
         "--outcome",
         "y",

@@ -155,9 +155,9 @@ def test_a_part_changed_by_hand_is_shown_or_refused(
     file = tmp_path / "a.json"
     file.write_text(json.dumps(changed))
     for words in (
-        ["page", file],
-        ["page", file, "--suppress-below", "20"],
-        ["page", file, "--baseline", saved["a.json"]],
+        ["report", file],
+        ["report", file, "--suppress-below", "20"],
+        ["report", file, "--baseline", saved["a.json"]],
     ):
         out = tmp_path / "p.html"
         done = run(*words, "--out", out)

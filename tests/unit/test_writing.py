@@ -103,7 +103,7 @@ def test_no_input_is_written_over(table: Path, model: Path, tmp_path: Path) -> N
     inside = folder / "b.csv"
     refused("apply", model, folder, "--probability", "p", "--out", inside, saying="would write over what is read")
     one = tmp_path / "one.tally"
-    assert CliRunner().invoke(main, ["tally", str(table), *ROLES, "--out", str(one)]).exit_code == 0
+    assert CliRunner().invoke(main, ["summarize", str(table), *ROLES, "--out", str(one)]).exit_code == 0
     refused("merge", one, "--out", one, saying="would write over what is read")
 
 

@@ -21,7 +21,9 @@ from miscal.data.errors import MiscalError, MiscalWarning, visible
 __all__ = ["OneLine", "main"]
 
 # They live in `miscal.cli.commands`, which is imported when one is asked for.
-COMMANDS = ("apply", "audit", "check", "demo", "fit", "merge", "page", "recalibrate", "tally")
+COMMANDS = ("apply", "audit", "check", "demo", "fit", "merge", "recalibrate", "report", "summarize")
+# Earlier names of commands: they work, print nothing about it, and are in no help text.
+ALIASES = {"page": "report", "tally": "summarize"}
 DEFECT, INTERRUPTED = 3, 130
 # Options that are parameters of the same name.
 SAME = "positive|outcome|probability|prediction|response|exposure|weight|count|cluster|time|every"
@@ -55,6 +57,7 @@ class OneLine(click.Group):
         return list(COMMANDS)
 
     def get_command(self, context: click.Context, cmd_name: str) -> click.Command | None:
+        cmd_name = ALIASES.get(cmd_name, cmd_name)
         if cmd_name in COMMANDS:
             self.add_command(getattr(import_module("miscal.cli.commands"), cmd_name))
         return super().get_command(context, cmd_name)

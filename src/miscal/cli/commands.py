@@ -1,6 +1,8 @@
-"""The commands: `audit`, `page`, `demo`, `check` a table; `tally`, `merge` its sums; `recalibrate`, `fit`, `apply`.
+"""The commands: one function each, named as it is called; its options stand under that name in options.toml.
 
-Their options are in options.toml.
+A command reads its options, calls the library and prints what it wrote. It computes nothing: numbers come from
+`miscal.auditing` and `miscal.recalibrate`, text from `miscal.cli.terminal`. A new command needs a function here, its
+options there, and its name in `miscal.cli.COMMANDS`.
 """
 
 import math
@@ -42,6 +44,22 @@ TABLE = "outcome probability logit positive weight count cluster by ignore effor
 TABLE += " prediction response exposure"
 
 
+class OptionWithAliases(click.Option):
+    """An option that also answers to earlier names, which no help text shows."""
+
+    def __init__(self, flags: list[str], *, aliases: list[str], **attributes: Any) -> None:
+        super().__init__([*flags, *aliases], **attributes)
+        self.aliases = aliases
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        every_name = self.opts
+        self.opts = [name for name in every_name if name not in self.aliases]
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = every_name
+
+
 def command(function: Any) -> click.Command:
     """A command that takes the options under its name in options.toml."""
     own = OPTIONS[function.__name__]
@@ -52,7 +70,8 @@ def command(function: Any) -> click.Command:
             kind = given["type"]
             given["type"] = click.Choice(kind) if isinstance(kind, list) else TYPES[kind]
         flags = given.pop("flags", [f"--{word}"])
-        function = click.option(*flags, required=asked != word, **given)(function)
+        kind = OptionWithAliases if "aliases" in given else click.Option
+        function = click.option(*flags, cls=kind, required=asked != word, **given)(function)
     return click.command()(function)
 
 
@@ -83,9 +102,9 @@ def audit_options(options: Plain) -> Plain:
 def audit(
     file: Path, out: Path, json_path: Path | None, saved: Path | None, baseline: Path | None, **options: Any
 ) -> None:
-    """Audit a table of predictions and write a page.
+    """Audit a table of predictions and write a report.
 
-    The table: CSV, Parquet or Feather; one file, a folder, a pattern in quotes, or a tally.
+    The table: CSV, Parquet or Feather; one file, a folder, a pattern in quotes, or a summary file.
     """
     made = audit_options(options)
     before = Audit.load(baseline) if baseline else None
@@ -113,7 +132,7 @@ def _audited(data: Any, **options: Any) -> Any:
 
 @command
 @click.argument("audit", type=PATH)
-def page(
+def report(
     audit: Path,
     out: Path,
     json_path: Path | None,
@@ -121,7 +140,10 @@ def page(
     baseline: Path | None,
     suppress_below: int | None,
 ) -> None:
-    """Render an audit that `miscal audit --save` kept."""
+    """Write the report of a saved audit.
+
+    The audit: a file that `miscal audit` wrote with --save or --json.
+    """
     prepared({"--out": out, "--json": json_path, "--save": saved}, audit=audit, baseline=baseline)
     found = Audit.load(audit)
     before = Audit.load(baseline) if baseline else None
@@ -153,20 +175,21 @@ def demo(out: Path, effort: str, random_state: int) -> None:
 
 @command
 @click.argument("file")
-def tally(file: str, out: Path, like: Path | None, memory: str | None, **options: Any) -> None:
-    """Keep what an audit needs of a table, without its rows.
+def summarize(file: str, out: Path, like: Path | None, memory: str | None, **options: Any) -> None:
+    """Summarize a table as mergeable counts and sums (no rows).
 
-    The table: one file, a folder or a pattern in quotes.
+    The table: one file, a folder or a pattern in quotes. `miscal merge` adds summary files, and `miscal audit` reads
+    them as it reads a table.
     """
     from miscal.auditing.summary_files import tally_of
 
-    prepared({"--out": out}, table=file, tally=like)
+    prepared({"--out": out}, table=file, **{"summary file": like})
     first = Summary.load(like) if like else None
     roles = audit_options(options)
     chosen = {name: roles.pop(name) for name in ("by", "ignore", "max_levels")}
     made = tally_of(file, ColumnRoles(**roles), like=first, memory=memory, **chosen)
     made.save(out)
-    say(f"{made.rows:,} rows. Tally: {out}   edges {made.rule[:8]}")
+    say(f"{made.rows:,} rows. Summary file: {out}   edges {made.rule[:8]}")
     for entry in made.aside:
         say(f"Left out: {entry['where']} ({entry['reason']}).")
 
@@ -174,9 +197,9 @@ def tally(file: str, out: Path, like: Path | None, memory: str | None, **options
 @command
 @click.argument("files", nargs=-1, required=True, type=PATH)
 def merge(files: tuple[Path, ...], out: Path) -> None:
-    """Add tallies of different rows, such as days of a month."""
+    """Add summary files, such as those of the days of a month."""
     for path in files:
-        prepared({"--out": out}, tally=path)
+        prepared({"--out": out}, **{"summary file": path})
     total = Summary.load(files[0])
     seen = {total.fingerprint: files[0]}
     for path in files[1:]:
@@ -190,7 +213,7 @@ def merge(files: tuple[Path, ...], out: Path) -> None:
         except MiscalError as error:
             raise type(error)(f"'{path}' and '{files[0]}': {error}") from error
     total.save(out)
-    say(f"{total.rows:,} rows of {total.parts} table{'s' * (total.parts != 1)}. Tally: {out}")
+    say(f"{total.rows:,} rows of {total.parts} table{'s' * (total.parts != 1)}. Summary file: {out}")
 
 
 @command
@@ -253,7 +276,7 @@ def recalibrate(
     file: Path,
     out: Path | None,
     model: Path | None,
-    page: Path | None,
+    report_path: Path | None,
     json_path: Path | None,
     allowed: tuple[str, ...],
     score_only: bool,
@@ -273,11 +296,12 @@ def recalibrate(
     if score_only and allowed:
         raise refusal("excludes --allowed", "--score-only", got="both are given")
     out = table_path(out, file, "repaired")
-    model, page = model or Path(f"{file.stem}-repair.json"), page or Path(f"{file.stem}-repair.html")
+    model = model or Path(f"{file.stem}-repair.json")
+    report_path = report_path or Path(f"{file.stem}-repair.html")
     made = audit_options(options)
     if made["outcome"] is None or (made["probability"] or made["prediction"]) is None:
         raise unnamed("recalibrate", opened(str(file)).names)
-    prepared({"--out": out, "--model": model, "--page": page, "--json": json_path}, table=file)
+    prepared({"--out": out, "--model": model, "--report": report_path, "--json": json_path}, table=file)
     limited = () if score_only else list(allowed) or None
     with progress_bar() as progress:
         progress("Choosing, fitting and judging a repair", 0, 1)
@@ -290,12 +314,12 @@ def recalibrate(
     contents = {
         out: table_bytes(done.table, out),
         model: done.model.to_json().encode(),
-        page: to_html(plain(found)).encode("utf-8", "replace"),
+        report_path: to_html(plain(found)).encode("utf-8", "replace"),
     }
     if json_path:
         contents[json_path] = f"{dumps(found)}\n".encode()
     write_together(contents)  # all of them, or none if one cannot be written
-    files = written(Table=out, Model=model, Page=page, JSON=json_path)
+    files = written(Table=out, Model=model, Report=report_path, JSON=json_path)
     say(f"{visible(done.record.about['reason'])}\n{done.record.told(SHOWN)}\n{files}")
     given = [word for name in options["probability"] for word in ("--probability", name)]
     given = ["--prediction", options["prediction"]] if options["prediction"] else given

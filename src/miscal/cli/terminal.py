@@ -32,7 +32,7 @@ def leave(found: Any, page: Path, numbers: Path | None, saved: Path | None, tabl
         shown.to_json(numbers)
     if saved:
         found.save(saved)
-    files = written(Page=page, JSON=numbers, Audit=saved)
+    files = written(Report=page, JSON=numbers, Audit=saved)
     document = read_document(shown.document)
     if table.name == document.source:  # which names no folder: pages are passed on
         document = replace(document, source=str(table))

@@ -23,7 +23,7 @@ from miscal.report.model import AuditReport, RepairReport, SegmentRepair
 MOST_COLUMNS = 4
 # Which are options too.
 _KEPT = ("response", "exposure", "positive", "weight_column", "count_column", "cluster")
-_FILES = ("--out", "repaired.parquet", "--page", "repair.html")
+_FILES = ("--out", "repaired.parquet", "--report", "repair.html")
 _signed, _four_digits = partial(wording.number, sign=True), partial(wording.number, digits=4)
 _ADVICE = prose("advice")
 
