@@ -5,7 +5,7 @@
 The rounds can be done in pieces: `--most 50` ends after 50, and the next call goes on from what is recorded.
 
 Each round starts `miscal summarize` or `miscal apply` on the same table, kills it after a random time, and checks that
-the output is absent, or has exactly the bytes of an undisturbed run. After all rounds one more run must give those bytes.
+the output is absent, or has exactly the bytes of an undisturbed run. A last run must give them.
 """
 
 from __future__ import annotations
