@@ -89,11 +89,12 @@ def computed(name: str, value: PrintedValue, folder: Path) -> str:
 
 
 def table(name: str) -> str:
-    """The Markdown table of a paper: source, call, printed and computed number, note."""
-    lines = ["| in the paper | call | printed | computed | note |", "|---|---|---:|---:|---|"]
+    """The Markdown table of a paper: source, call with its note below, printed and computed number."""
+    lines = ["| in the paper | call | printed | computed |", "|---|---|---:|---:|"]
     for value in module_of(name).VALUES:
         call = value.call.replace("|", "\\|")
-        lines.append(f"| {value.source} | `{call}` | {value.printed} | {value.expected} | {value.note} |")
+        note = f"<br>{value.note}" if value.note else ""
+        lines.append(f"| {value.source} | `{call}`{note} | {value.printed} | {value.expected} |")
     return "\n".join(lines)
 
 
