@@ -112,8 +112,7 @@ def compared(made: Any, runner: Callable[[], Any]) -> list[str]:
             engine = runner()
         except ImportError as error:
             return [f"not run: {error}", "", ""]
-        found = tables.added(engine, weight).tallies
-        off = max(tables.difference(*both) for both in zip(tables.in_memory(made, weight), found, strict=True))
+        off = max(tables.differences(made, engine, weight))
         cells.append(f"{off:.1g}" if off else "0")
     return cells
 

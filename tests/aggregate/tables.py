@@ -66,12 +66,17 @@ def added(source: Any, weight: str | None = None) -> StreamedSums:
     return add_up(source, ColumnRoles("y", "p", weight), "auto", requests())
 
 
-def in_memory(made: pa.Table, weight: str | None) -> list[Tally]:
-    """The same from arrays in memory."""
+def differences(made: pa.Table, source: Any, weight: str | None = None) -> list[float]:
+    """For each request, how far the sums of a source are from those of the same rows in memory."""
     names = [*VARIABLES, *FIELDS]
     p = Predictions(made["y"], made["p"], weight=None if weight is None else made[weight], columns=made.select(names))
     compared = pair(p, "auto")
-    return [tally(compared, pooling(p.columns, compared, request)) for request in requests()]
+    tallies = added(source, weight).tallies
+    assert len(tallies) == len(requests())
+    return [
+        difference(tally(compared, pooling(p.columns, compared, request)), streamed)
+        for request, streamed in tallies.items()
+    ]
 
 
 def pooling(columns: Any, compared: Any, request: Any) -> Any:

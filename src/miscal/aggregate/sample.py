@@ -137,7 +137,7 @@ def gather(
     wide = {name: column(name, table[name]).as_levels() for name in compress(kept, state.wide)}
     given = {**frame_of(table, source.words), **wide}
     made = chosen.read(given, kept)
-    grid = state.added.tallies(after=False)[0]
+    grid = state.added.tallies(recalibrated=False)[state.score_grid]
     return GatheredRows(made, state.rows, int(state.added.totals[1]), complete, aside, grid, roles)
 
 
@@ -176,7 +176,8 @@ class SampleState:
         self.pieces: list[Any] = []
         # Whole numbers some of which float64 would merge: levels, also where the sample has none of those.
         self.wide = np.zeros(len(self.kept), bool)
-        self.added = AddState(self.roles, self.target, (RangeCells(SCORE, GRID),))
+        self.score_grid = RangeCells(SCORE, GRID)
+        self.added = AddState(self.roles, self.target, (self.score_grid,))
 
     @property
     def rows(self) -> int:

@@ -5,7 +5,7 @@ reach, and the largest residual of places.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -46,16 +46,26 @@ class Recalibration:
 
 @dataclass(frozen=True, eq=False)
 class StreamedSums:
-    """What one pass found.
+    """The sums of one pass over all rows, by request: look them up with the very request that was given.
 
-    tallies : of each request; None where its column has too many levels
-    recalibrated : the same rows with the recalibrated score, without its log loss; empty where none was given
-    rows, ignored : of the table, and how many of them have weight 0 or count 0
-    weights : their sums by score and outcome, see `weight_sums`
+    Attributes
+    ----------
+    tallies : mapping of Request to Tally
+        A request is absent if its column has more levels than it allows; `aside` names that column.
+    recalibrated : mapping of Request to Tally
+        Sums of the same rows with the recalibrated score. Empty if no recalibration was given.
+    rows : int
+        Rows of the table.
+    ignored : int
+        How many of them have weight 0 or count 0.
+    weights : ndarray
+        Sums of the weights by score and outcome, see `weight_sums`.
+    aside : tuple of (str, str)
+        Columns with more levels than allowed, with the reason.
     """
 
-    tallies: tuple[Tally | None, ...]
-    recalibrated: tuple[Tally | None, ...]
+    tallies: Mapping[Request, Tally]
+    recalibrated: Mapping[Request, Tally]
     rows: int
     ignored: int
     weights: Array
@@ -82,10 +92,16 @@ def add_up(
     source.check(start().columns)
     state = source.run(start)
     state.check_labels()
-    after = state.tallies(after=True) if recalibration is not None else ()
     rows, ignored, _ = state.totals.tolist()
     check_seen(source, rows)
-    return StreamedSums(state.tallies(after=False), after, rows, ignored, state.weights, state.aside())
+    return StreamedSums(
+        tallies=state.tallies(recalibrated=False),
+        recalibrated={} if recalibration is None else state.tallies(recalibrated=True),
+        rows=rows,
+        ignored=ignored,
+        weights=state.weights,
+        aside=state.aside(),
+    )
 
 
 @dataclass(eq=False)
@@ -200,24 +216,30 @@ class AddState:
         found = [coder.request for _, coder in self._growing() if coder.overflow]
         return tuple((one.name, f"it has more than {one.max_levels:,} levels") for one in found)
 
-    def tallies(self, *, after: bool) -> tuple[Tally | None, ...]:
-        """The tally of each request."""
-        read = partial(self.sums.tally, weighted=bool(self.totals[2]), after=after)
-        return tuple(map(partial(self._tally, read), self.requests, self.places))
+    def tallies(self, *, recalibrated: bool) -> dict[Request, Tally]:
+        """The tally of each request whose column does not have too many levels."""
+        read = partial(self.sums.tally, weighted=bool(self.totals[2]), after=recalibrated)
+        tallies: dict[Request, Tally] = {}
+        for request, columns in zip(self.requests, self.places, strict=True):
+            if isinstance(request, ConditionCells):
+                tallies[request] = self._conditions(read, request, columns)
+                continue
+            (column,) = columns
+            coder = self.coders[column]
+            if not coder.overflow:
+                cell_sums = read(column)
+                tallies[request] = cell_sums.coarsen(*coder.cells(cell_sums.counts))
+        return tallies
 
-    def _tally(self, read: Callable[..., Tally], request: Request, own: range) -> Tally | None:
-        if isinstance(request, ConditionCells):
-            return self._conditions(read, request, own)
-        coder, found = self.coders[own[0]], read(own[0])
-        return None if coder.overflow else found.coarsen(*coder.cells(found.counts))
-
-    def _conditions(self, read: Callable[..., Tally], request: ConditionCells, own: range) -> Tally:
-        cells = Levels(tuple(one.words() for one in request.conjunctions), name="subpopulation")
+    def _conditions(self, read: Callable[..., Tally], request: ConditionCells, columns: range) -> Tally:
+        """The tally of conjunctions, from the sums of the combinations in which rows satisfy them."""
+        words = tuple(conjunction.words() for conjunction in request.conjunctions)
+        cells = Levels(words, name="subpopulation")
         tallies = []
-        for number, column in enumerate(own):
-            which, inside = np.nonzero(self.coders[column].members())
-            members = read(column).take(inside)
-            tallies.append(members.coarsen(which + TOGETHER * number, cells))
+        for number, column in enumerate(columns):
+            conjunction, combination = np.nonzero(self.coders[column].members())
+            combinations = read(column).take(combination)
+            tallies.append(combinations.coarsen(conjunction + TOGETHER * number, cells))
         return sum(tallies[1:], tallies[0])
 
 

@@ -102,31 +102,49 @@ class AllRows:
         cuts: Sequence[ColumnBinning],
         further: Sequence[Request] = (),
         ranks: Floats | None = None,
-    ) -> tuple[Summary, list[tuple[Any, Any]]]:
-        """Add all rows up: the score, the columns and, each with its sums beyond the score, `further` cells.
+    ) -> tuple[Summary, streaming.StreamedSums]:
+        """Add up all rows by the score, by the columns and by `further` cells, as predicted and recalibrated.
 
-        ranks : a fine grid of predicted means, with their edges; one of probabilities would hold all of them in a few
-            cells where one outcome is far out
+        Parameters
+        ----------
+        score_edges : ndarray
+            Edges of the bins of the score that the report shows.
+        cuts : sequence of ColumnBinning
+            How the values of each column are divided.
+        further : sequence of Request
+            More cells to add up.
+        ranks : ndarray, optional
+            Edges of a fine grid of predicted means. A grid of probabilities would hold all of them in a few cells
+            where one outcome is far out.
+
+        Returns
+        -------
+        summary : Summary
+        sums : StreamedSums
+            Holds the sums of `further`, by request.
         """
         scores: Any = self.gathered.scores
         known: Any = self.like or scores
         recalibration = streaming.Recalibration(known.cells.edges[1:-1], from_sums.recalibrated_scores(known))
-        looked_at = [
-            LevelCells(one.name, self.max_levels) if one.grid is None else RangeCells(one.name, one.grid)
-            for one in cuts
+        score_cells = RangeCells(SCORE, score_edges if ranks is None else ranks)
+        column_cells: list[Request] = [
+            LevelCells(cut.name, self.max_levels) if cut.grid is None else RangeCells(cut.name, cut.grid)
+            for cut in cuts
         ]
-        fine = score_edges if ranks is None else ranks
-        requests = [RangeCells(SCORE, fine), *looked_at, *further]
+        requests = [score_cells, *column_cells, *further]
         added = streaming.add_up(self.source, self.roles, self.target, requests, recalibration)
-        score: Any = added.tallies[0]
+        score = added.tallies[score_cells]
         if ranks is not None:
             scores, score = score, coarsened(score, score_edges)
         unread = (left_out(name, added.rows, reason) for name, reason in added.aside)
-        both = [*zip(added.tallies, added.recalibrated, strict=True)]
-        columns: tuple[Any, Any] = {}, {}  # variables and fields
-        for one, (tally, beyond) in zip(cuts, both[1:], strict=False):
-            if tally is not None and beyond is not None:
-                columns[one.grid is None][one.name] = ColumnSums(one.kind, tally, beyond, one.bins, one.fine)
+        variables: dict[str, ColumnSums] = {}
+        fields: dict[str, ColumnSums] = {}
+        for cut, request in zip(cuts, column_cells, strict=True):
+            if request not in added.tallies:  # too many levels
+                continue
+            raw, recalibrated = added.tallies[request], added.recalibrated[request]
+            columns = fields if cut.grid is None else variables
+            columns[cut.name] = ColumnSums(cut.kind, raw, recalibrated, cut.bins, cut.fine)
         about = {
             "outcome": self.roles.outcome,
             "probability": ", ".join(map(str, self.roles.probabilities)),
@@ -135,17 +153,18 @@ class AllRows:
             "target": self.event,
             "classes": [str(label) for label in self.gathered.predictions.classes],
         }
-        made = Summary(
-            about,
-            int(score.counts.sum()),
-            added.ignored,
-            score,
-            scores,
-            *columns,
-            (*self.aside, *unread),
-            sums_depend_on_outcome(added.weights),
+        summary = Summary(
+            about=about,
+            rows=int(score.counts.sum()),
+            ignored=added.ignored,
+            score=score,
+            grid=scores,
+            variables=variables,
+            fields=fields,
+            aside=(*self.aside, *unread),
+            outcome_weights=sums_depend_on_outcome(added.weights),
         )
-        return made, both[1 + len(cuts) :]
+        return summary, added
 
 
 def measured_on_all(
@@ -159,34 +178,40 @@ def measured_on_all(
     compared = sampled.raw
     scale = every.gathered.rows / max(compared.rows, 1)
     cuts = [cuts_of(group.parts[0], compared) for group in looked.columns]
-    conjunctions = [place.conjunction for _, found in looked.searched.values() for place in found]
-    chosen = [
-        *(CrossedCells(tuple(map(cells_of_part, group.parts))) for group in looked.pairs),
-        *([ConditionCells(tuple(conjunctions))] if conjunctions else []),
-        *(score_cells(group, sampled.grid, scale) for group in groups),
-        *further,
-    ]
+    crossings = {
+        group.names: CrossedCells(tuple(cells_of_part(part) for part in group.parts))
+        for group in looked.pairs
+    }
+    profiles = {group.names: score_cells(group, sampled.grid, scale) for group in groups}
+    conjunctions = [candidate.conjunction for _, family in looked.searched.values() for candidate in family]
+    searched = ConditionCells(tuple(conjunctions))
+    requests: list[Request] = [*crossings.values(), *profiles.values(), *further]
+    if conjunctions:
+        requests.append(searched)
     edges = score_edges(compared)
     ranks = None if compared.binary else grid_edges(compared.predicted, edges)
-    summary, added = every.add(edges, cuts, chosen, ranks)
-    sums = iter(added)
+    summary, added = every.add(edges, cuts, requests, ranks)
     noise = from_sums.noise_of_sums(
         summary.grid, outcome_weights=summary.outcome_weights, sampled=sampled.noise
     )
     lookup = partial(largest_rows, every.source, every.roles)
     rows = looked.rows = replace(sampled, noise=noise, scale=scale, lookup=lookup)
     look_at_sums(looked, summary, random_state)
-    looked.pairs = [_crossed(group, *next(sums), rows) for group in looked.pairs]
+    looked.pairs = [
+        _crossed(group, added.tallies[request], added.recalibrated[request], rows)
+        for group, request in zip(looked.pairs, crossings.values(), strict=True)
+    ]
     if conjunctions:
-        looked.searched = _searched(looked, *map(CellSums.of, next(sums)))
-    along = {group.names: next(sums) for group in groups}
-    # A column may have too many levels among all rows, and be gone.
+        raw, recalibrated = CellSums.of(added.tallies[searched]), CellSums.of(added.recalibrated[searched])
+        looked.searched = _searched(looked, raw, recalibrated)
+    # A column with too many levels among all rows has been dropped from `looked.columns`.
     for group in [*looked.columns, *looked.pairs]:
-        see_sums(group, along[group.names])
+        request = profiles[group.names]
+        see_sums(group, (added.tallies[request], added.recalibrated[request]))
     leave_out_shapes(looked)
     of = f" Of a sample of {compared.rows:,} of {every.gathered.rows:,} rows."
     looked.further = [replace(result, method=result.method + of) for result in looked.further]
-    return summary, [tally for tally, _ in sums]
+    return summary, [added.tallies.get(request) for request in further]
 
 
 def look_at_sums(looked: TargetSearch, summary: Summary, random_state: int) -> None:
@@ -197,12 +222,8 @@ def look_at_sums(looked: TargetSearch, summary: Summary, random_state: int) -> N
     looked.score = from_sums.score_from_sums(summary.score, grid, rows.noise, **common)
     looked.scores = CellSums.of(grid)
     seen = [(group.column, group.result) for group in looked.columns]
-    # A tally: values that are all missing stand in for the rows.
-    for name, each in {} if seen else sums.items():
-        column = column_like(name, each, np.full(rows.raw.rows, np.nan))
-        if not each.bins.size:  # a field
-            column = Column(name, "category", np.full(rows.raw.rows, -1, np.int32))
-        seen.append((column, None))
+    if not seen:  # a summary file: columns whose values are all missing stand in for the rows
+        seen = [(_stand_in(name, each, rows.raw.rows), None) for name, each in sums.items()]
     looked.columns = []
     for column, sampled in seen:
         if column.name in sums:
@@ -212,6 +233,13 @@ def look_at_sums(looked: TargetSearch, summary: Summary, random_state: int) -> N
     if looked.columns:
         beyond = looked.columns[0].beyond.map(lambda values: values.sum(keepdims=True))
     looked.all = whole, beyond
+
+
+def _stand_in(name: str, each: ColumnSums, rows: int) -> Column:
+    """A column of the kind that sums were made of, with nothing but missing values."""
+    if not each.bins.size:  # a field
+        return Column(name, "category", np.full(rows, -1, np.int32))
+    return column_like(name, each, np.full(rows, np.nan))
 
 
 def column_like(name: str, each: ColumnSums, values: Floats) -> Column:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from miscal.aggregate.in_memory import walk_of
-from miscal.aggregate.requests import SCORE, LevelCells, RangeCells
+from miscal.aggregate.requests import SCORE, LevelCells, RangeCells, Request
 from miscal.aggregate.streaming import add_up
 from miscal.aggregate.summary import GRID
 from miscal.aggregate.tally import Tally
@@ -162,23 +162,26 @@ def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any)
     target = settings["target"] if binary else "auto"
     target = int(target) if target.isdigit() else target
     compared, cells = pair(predictions, target), made.extra["tally"].cells
-    requests: list[Any] = [LevelCells(name)]
+    shown: Request = LevelCells(name)
+    fine: Request | None = None
     if isinstance(cells, Ranges):
         scored = made.kind == "score"
         values = compared.predicted if scored else predictions.columns[name].values
-        fine = fine_edges(compared, values, cells)
-        requests = [RangeCells(SCORE if scored else name, edges) for edges in (cells.edges, fine)]
-    if roles.weight is not None:
-        requests.append(RangeCells(SCORE, GRID))
+        column = SCORE if scored else name
+        shown, fine = RangeCells(column, cells.edges), RangeCells(column, fine_edges(compared, values, cells))
+    score_grid: Request | None = None if roles.weight is None else RangeCells(SCORE, GRID)
+    requests = [request for request in (shown, fine, score_grid) if request is not None]
     added = add_up(source, roles, target, requests)
-    tallies: Any = added.tallies
+    tallies = added.tallies
     sampled = None if binary else choose_null(compared, "residual")
-    noise = noise_of_sums(tallies[-1], outcome_weights=sums_depend_on_outcome(added.weights), sampled=sampled)
+    depends = sums_depend_on_outcome(added.weights)
+    noise = noise_of_sums(tallies[requests[-1]], outcome_weights=depends, sampled=sampled)
     common: Any = {"target": settings["target"], "random_state": settings["random_state"]}
     if made.kind == "field":
-        return field_from_sums(name, tallies[0], noise, **common)
+        return field_from_sums(name, tallies[shown], noise, **common)
+    grid = None if fine is None else tallies[fine]
     if made.kind == "score":
-        return score_from_sums(tallies[0], tallies[1], noise, **common)
-    grid = tallies[1] if isinstance(cells, Ranges) else None
+        assert grid is not None
+        return score_from_sums(tallies[shown], grid, noise, **common)
     extra = {"column_kind": made.extra.get("column_kind")}
-    return variable_from_sums(name, tallies[0], grid, noise, extra=extra, **common)
+    return variable_from_sums(name, tallies[shown], grid, noise, extra=extra, **common)

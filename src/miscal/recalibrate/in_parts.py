@@ -104,8 +104,8 @@ def _from_grid(model: Recalibrator, rows: GatheredRows, opening: Any, roles: Col
         p = rows.predictions
         model.fit(p.probability, p.outcome, sample_weight=p.weight)
         if not model.identity_:
-            tally = add_up(opening, roles, "positive", [RangeCells(SCORE, model.edges_)]).tallies[0]
-            assert tally is not None
+            bins = RangeCells(SCORE, model.edges_)
+            tally = add_up(opening, roles, "positive", [bins]).tallies[bins]
             model.values_ = model.rates(tally.observed, tally.weight, tally.rows.sum())
         return {"how": "bins"}
     one = grid_rows(grid)
