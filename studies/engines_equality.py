@@ -34,17 +34,17 @@ two fields. 0 means the same bits. Written by `studies/engines_equality.py`.
 
 
 def streamed(made: Any, folder: Path, group: int, batch: int, threads: int) -> Any:
-    from miscal.aggregate.source import opened
+    from miscal.aggregate.source import open_source
     from tests.aggregate import tables
 
-    source = opened(tables.write(made, folder / f"t{group}.parquet", group))
+    source = open_source(tables.write(made, folder / f"t{group}.parquet", group))
     source.batch_rows, source.threads = batch, threads
     return source
 
 
 def lazy(library: str, path: Path) -> Any:
     """The table as a lazy frame of a library; an ImportError where it is not installed."""
-    from miscal.aggregate.source import opened
+    from miscal.aggregate.source import open_source
 
     makers: dict[str, Callable[[Any], Any]] = {
         "polars": lambda module: module.scan_parquet(path),
@@ -52,7 +52,7 @@ def lazy(library: str, path: Path) -> Any:
         "dask.dataframe": lambda module: module.read_parquet(path, split_row_groups=True),
         "pyarrow.dataset": lambda module: module.dataset(path),
     }
-    source = opened(makers[library](import_module(library)))
+    source = open_source(makers[library](import_module(library)))
     source.batch_rows, source.threads = 5_000, 2
     return source
 

@@ -17,7 +17,7 @@ from miscal.aggregate.column_roles import ColumnRoles
 from miscal.aggregate.in_memory import tally
 from miscal.aggregate.requests import SCORE, ConditionCells, CrossedCells, LevelCells, RangeCells
 from miscal.aggregate.sample import gather, rows_that_fit
-from miscal.aggregate.source import Source, memory_bytes, opened
+from miscal.aggregate.source import Source, memory_bytes, open_source
 from miscal.aggregate.streaming import Recalibration, add_up
 from miscal.aggregate.summary import weight_sums
 from miscal.aggregate.tally import Tally
@@ -86,8 +86,8 @@ def content(found: Any) -> list[Any]:
     "roles", [ColumnRoles("y", "p", weight="whole_weight"), ColumnRoles("events", "p", count="trials")]
 )
 def test_every_source_gives_the_same_rows(made: pa.Table, folder: Path, limit: int | None, roles: ColumnRoles) -> None:
-    found = {name: gather(opened(data), roles, KEPT, limit=limit) for name, data in sources(made, folder).items()}
-    small = opened(folder / "parquet")
+    found = {name: gather(open_source(data), roles, KEPT, limit=limit) for name, data in sources(made, folder).items()}
+    small = open_source(folder / "parquet")
     small.batch_rows, small.threads = 777, 1
     found["small batches"] = gather(small, roles, KEPT, limit=limit)
     first = content(found["one file"])
@@ -102,15 +102,17 @@ def test_clusters_and_ids_come_with_all_rows(made: pa.Table, folder: Path) -> No
     roles = ColumnRoles("y", "p", cluster="tied", id="day")
     expected = miscal.read(made, outcome="y", probability="p", cluster="tied", id="day")
     for data in (made, folder / "csv", folder / "one.parquet"):
-        found = gather(opened(data), roles).predictions
+        found = gather(open_source(data), roles).predictions
         assert np.array_equal(found.cluster, expected.cluster)
         assert found._fingerprint() == expected._fingerprint()
         assert [str(one)[:10] for one in found.id[:3]] == [str(one)[:10] for one in expected.id[:3]]
 
 
 def test_the_sample_does_not_know_weights_of_zero(made: pa.Table) -> None:
-    plain = gather(opened(made), ColumnRoles("y", "p"), limit=4_000).predictions
-    weighed = gather(opened(made), ColumnRoles("y", "p", weight="whole_weight"), ["whole"], limit=4_000).predictions
+    plain = gather(open_source(made), ColumnRoles("y", "p"), limit=4_000).predictions
+    weighed = gather(
+        open_source(made), ColumnRoles("y", "p", weight="whole_weight"), ["whole"], limit=4_000
+    ).predictions
     kept = np.flatnonzero(plain.columns["whole_weight"].values)
     assert np.array_equal(plain.probability[kept], weighed.probability)
 
@@ -126,7 +128,7 @@ def test_types_of_csv_files_are_settled_over_all_rows(tmp_path: Path) -> None:
     for part in range(6):
         piece = lines[part * 10_000 : (part + 1) * 10_000]
         (tmp_path / "many" / f"{part}.csv").write_text("\n".join([head, *piece]) + "\n")
-    one, many = (gather(opened(tmp_path / name), ColumnRoles("y", "p")) for name in ("one.csv", "many"))
+    one, many = (gather(open_source(tmp_path / name), ColumnRoles("y", "p")) for name in ("one.csv", "many"))
     assert content(one) == content(many)
     kinds = {name: column.kind for name, column in one.predictions.columns.items()}
     assert kinds == {"late": "numeric", "word": "category", "whole": "numeric", "day": "date"}
@@ -137,7 +139,7 @@ def test_types_of_csv_files_are_settled_over_all_rows(tmp_path: Path) -> None:
 def test_integers_here_and_fractions_or_text_there(tmp_path: Path) -> None:
     for part, (number, text, flag) in enumerate([("1", "7", "2"), ("2.5", "x", "2024-01-01")]):
         (tmp_path / f"{part}.csv").write_text(f"y,p,number,text,flag\n0,0.5,{number},{text},{flag}\n1,0.5,3,4,5\n")
-    found = gather(opened(tmp_path), ColumnRoles("y", "p")).predictions.columns
+    found = gather(open_source(tmp_path), ColumnRoles("y", "p")).predictions.columns
     assert found["number"].values.tolist() == [1.0, 3.0, 2.5, 3.0]
     assert found["text"].levels == ("4", "7", "x")
     assert found["flag"].kind == "category"
@@ -147,7 +149,7 @@ def test_a_late_word_starts_the_pass_again(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("miscal.data.files.BLOCK", 1 << 12)
     lines = [f"{i % 2},0.{i % 9 + 1},{'late' if i == 3_999 else i}" for i in range(4_000)]
     (tmp_path / "t.csv").write_text("\n".join(["y,p,x", *lines]) + "\n")
-    source = opened(tmp_path / "t.csv")
+    source = open_source(tmp_path / "t.csv")
     assert source.kinds["x"] == "integer"
     found = gather(source, ColumnRoles("y", "p"), limit=500)
     assert found.predictions.columns["x"].kind == "category"
@@ -158,7 +160,7 @@ def test_a_late_word_starts_the_pass_again(tmp_path: Path, monkeypatch: pytest.M
 def test_a_column_that_is_not_in_every_file(tmp_path: Path) -> None:
     for part, extra in enumerate(["a", "b"]):
         (tmp_path / f"{part}.csv").write_text(f"y,p,{extra}\n0,0.5,1\n1,0.5,3\n")
-    source = opened(tmp_path)
+    source = open_source(tmp_path)
     assert [name for name, _ in source.aside] == ["a", "b"]
     assert list(gather(source, ColumnRoles("y", "p")).predictions.columns) == []
     with pytest.raises(MiscalError, match=r"1\.csv' has no column 'a'"):
@@ -173,7 +175,7 @@ def test_a_refusal_names_file_group_and_row(tmp_path: Path, limit: int | None) -
     broken = pa.table({"y": np.arange(rows) % 2, "p": p})
     pq.write_table(broken, tmp_path / "b.parquet", row_group_size=1_000)
     with pytest.raises(MiscalError, match=r"b\.parquet', row group 4.*row 321 has 1\.5"):
-        gather(opened(tmp_path), ColumnRoles("y", "p"), limit=limit)
+        gather(open_source(tmp_path), ColumnRoles("y", "p"), limit=limit)
 
 
 def test_memory_is_read_as_people_write_it() -> None:
@@ -213,7 +215,7 @@ def expected(found: Any, compared: Any, own: Any, request: Any) -> Tally | list[
 @pytest.mark.parametrize("data", ["one.parquet", "csv", "table"])
 def test_sums_are_those_of_memory(made: pa.Table, folder: Path, options: dict[str, str], data: str) -> None:
     roles = ColumnRoles("events" if "count" in options else "y", "p", **options)
-    found = gather(opened(made), roles)
+    found = gather(open_source(made), roles)
     compared = pair(found.predictions, "auto")
     rng = np.random.default_rng(5)
     fine = np.unique(rng.choice(made["skewed"].drop_null().to_numpy(), 3_000))
@@ -241,7 +243,7 @@ def test_sums_are_those_of_memory(made: pa.Table, folder: Path, options: dict[st
     borders = np.sort(rng.random(500))
     recalibration = Recalibration(borders, np.sort(rng.random(501)))
     where = made if data == "table" else folder / data
-    added = add_up(opened(where), roles, "auto", requests, recalibration)
+    added = add_up(open_source(where), roles, "auto", requests, recalibration)
     mapped = recalibration.values[np.searchsorted(borders, compared.predicted, side="left")]
     after = pair(found.predictions.with_probability(mapped), "auto")
     exact = options.get("weight") != "real_weight"
@@ -272,7 +274,7 @@ def test_sums_do_not_depend_on_batches_or_threads(made: pa.Table, folder: Path) 
     )
     found = []
     for rows, threads in ((500, 1), (1 << 20, 1), (700, 2), (1 << 20, 3)):
-        source: Source = opened(folder / "one.parquet")
+        source: Source = open_source(folder / "one.parquet")
         source.batch_rows, source.threads = rows, threads
         found.append(add_up(source, ColumnRoles("y", "p"), "auto", requests))
     for one in found[1:]:
@@ -286,7 +288,7 @@ def test_weights_that_depend_on_the_outcome(made: pa.Table) -> None:
     y = made["y"].to_numpy()
     weighed = made.append_column("w", pa.array(np.where(y == 1, 2.0, 5.0)))
     every_score = RangeCells(SCORE, np.array([0.0, 1.0]))
-    added = add_up(opened(weighed), ColumnRoles("y", "p", weight="w"), "auto", [every_score])
+    added = add_up(open_source(weighed), ColumnRoles("y", "p", weight="w"), "auto", [every_score])
     assert sums_depend_on_outcome(added.weights)
     memory = weight_sums(np.where(y == 1, 2.0, 5.0), y, made["p"].to_numpy())
     np.testing.assert_allclose(added.weights, memory, rtol=1e-12)

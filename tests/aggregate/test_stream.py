@@ -16,7 +16,7 @@ import miscal
 from miscal.aggregate.column_roles import ColumnRoles
 from miscal.aggregate.requests import RangeCells
 from miscal.aggregate.sample import gather
-from miscal.aggregate.source import memory_bytes, opened
+from miscal.aggregate.source import memory_bytes, open_source
 from miscal.aggregate.streaming import add_up
 from miscal.data.errors import MiscalError
 from tests.aggregate import tables
@@ -31,7 +31,7 @@ def made() -> pa.Table:
 
 
 def source_of(data: Any, batch: int = 1 << 20, threads: int | None = None) -> Any:
-    source = opened(data)
+    source = open_source(data)
     source.batch_rows, source.threads = batch, threads or source.threads
     return source
 
@@ -54,7 +54,7 @@ def test_files_of_a_folder_and_a_pattern_are_one_table(made, tmp_path):
         tables.write(made.slice(place * 10_000, 10_000), tmp_path / f"part-{place}.parquet", 4000)
     (tmp_path / "_SUCCESS").touch()
     for source in (tmp_path, str(tmp_path / "part-*.parquet")):
-        assert differences(made, opened(source)) == {0.0}
+        assert differences(made, open_source(source)) == {0.0}
 
 
 def test_csv_equals_memory_though_its_types_widen_late(tmp_path, monkeypatch):
@@ -66,7 +66,7 @@ def test_csv_equals_memory_though_its_types_widen_late(tmp_path, monkeypatch):
     pyarrow.csv.write_csv(small, tmp_path / "t.csv")
     text = (tmp_path / "t.csv").read_text().replace(".0,", ",")
     (tmp_path / "t.csv").write_text(text)
-    assert differences(small, opened(tmp_path / "t.csv")) == {0.0}
+    assert differences(small, open_source(tmp_path / "t.csv")) == {0.0}
 
 
 LIBRARIES = ["polars", "duckdb", "dask", "pyarrow"]
@@ -166,18 +166,18 @@ def test_a_corrupt_row_group_is_refused_by_name(made, tmp_path):
     content[len(content) // 2 : len(content) // 2 + 4000] = b"\xff" * 4000
     path.write_bytes(bytes(content))
     with pytest.raises(MiscalError, match=r"t.parquet', row group \d"):
-        tables.added(opened(path))
+        tables.added(open_source(path))
 
 
 def test_files_that_differ_are_refused_before_anything_is_read(made, tmp_path):
     tables.write(made, tmp_path / "a.parquet")
     tables.write(made.drop_columns(["whole"]), tmp_path / "b.parquet")
     with pytest.raises(MiscalError, match=r"b.parquet' has no column 'whole'"):
-        tables.added(opened(tmp_path))
+        tables.added(open_source(tmp_path))
     text = pa.array([str(value) for value in made["whole"].to_pylist()])
     tables.write(made.set_column(3, "whole", text), tmp_path / "b.parquet")
     with pytest.raises(MiscalError, match=r"column 'whole' of file .*b.parquet' must hold integer values"):
-        tables.added(opened(tmp_path))
+        tables.added(open_source(tmp_path))
     with pytest.raises(MiscalError, match=r"b.parquet' must hold integer values"):
         miscal.measure(tmp_path, miscal.Subpopulation(["whole"]), **ROLES)
 
@@ -186,10 +186,10 @@ def test_files_that_differ_are_refused_before_anything_is_read(made, tmp_path):
 def test_an_empty_file_and_an_empty_table_are_refused(made, tmp_path, limit):
     (tmp_path / "t.parquet").touch()
     with pytest.raises(MiscalError, match="0 bytes"):
-        opened(tmp_path / "t.parquet")
+        open_source(tmp_path / "t.parquet")
     tables.write(made.slice(0, 0), tmp_path / "t.parquet")
     with pytest.raises(MiscalError, match="at least one row"):
-        gather(opened(tmp_path / "t.parquet"), ColumnRoles("y", "p"), limit=limit)
+        gather(open_source(tmp_path / "t.parquet"), ColumnRoles("y", "p"), limit=limit)
 
 
 def test_a_third_label_is_refused_though_no_batch_has_three(tmp_path):
@@ -199,9 +199,9 @@ def test_a_third_label_is_refused_though_no_batch_has_three(tmp_path):
     path = tables.write(pa.table({"y": pa.array(label), "p": np.full(4000, 0.2)}), tmp_path / "t.parquet", 1000)
     roles = ColumnRoles("y", "p", positive="late")
     with pytest.raises(MiscalError, match="must have 2 labels; it has 3"):
-        add_up(opened(path), roles, "auto", [RangeCells("p", np.array([0.0, 1.0]))])
+        add_up(open_source(path), roles, "auto", [RangeCells("p", np.array([0.0, 1.0]))])
     with pytest.raises(MiscalError, match="must have 2 labels; it has 3"):
-        gather(opened(path), roles, limit=100)
+        gather(open_source(path), roles, limit=100)
 
 
 def test_a_ceiling_is_a_size():
@@ -215,7 +215,7 @@ def test_a_ceiling_is_a_size():
 def test_every_row_is_equally_likely(made, tmp_path: Path):
     numbered = made.append_column("number", pa.array(np.arange(ROWS)))
     path = tables.write(numbered, tmp_path / "t.parquet", 3000)
-    rows = gather(opened(path), ColumnRoles("y", "p"), ["number"], limit=6000).predictions.columns["number"].values
+    rows = gather(open_source(path), ColumnRoles("y", "p"), ["number"], limit=6000).predictions.columns["number"].values
     assert 5_750 < rows.size < 6_250
     assert np.unique(rows).size == rows.size
     tenths = np.bincount((rows * 10 // ROWS).astype(int), minlength=10)
@@ -224,7 +224,7 @@ def test_every_row_is_equally_likely(made, tmp_path: Path):
 
 def test_a_table_that_changes_between_passes_is_refused(made, tmp_path):
     path = tables.write(made, tmp_path / "t.parquet", 5000)
-    source = opened(path)
+    source = open_source(path)
     gather(source, ColumnRoles("y", "p"), ["whole"], limit=1000)
     source._parts, source.sizes = source._parts[:-1], source.sizes[:-1]
     with pytest.raises(MiscalError, match="changed between two passes"):

@@ -152,7 +152,7 @@ def test_an_infinite_value_is_refused_with_its_row(rows, value):
 def test_one_thread_is_one(tmp_path, monkeypatch):
     import pyarrow.parquet as pq
 
-    from miscal.aggregate.source import opened
+    from miscal.aggregate.source import open_source
 
     pq.write_table(pa.table({"y": [0, 1], "p": [0.1, 0.9]}), tmp_path / "table.parquet")
     used = set()
@@ -165,7 +165,7 @@ def test_one_thread_is_one(tmp_path, monkeypatch):
 
     for threads, expected in (("1", threading.current_thread().name), ("2", "miscal-reader_0")):
         monkeypatch.setenv("MISCAL_THREADS", threads)
-        source = opened(tmp_path / "table.parquet")
+        source = open_source(tmp_path / "table.parquet")
         read = source.tables
 
         def watched(*arguments, read=read):

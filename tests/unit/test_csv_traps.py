@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import miscal
-from miscal.aggregate.source import opened
+from miscal.aggregate.source import open_source
 from miscal.data.errors import MiscalError, MiscalWarning
 from miscal.data.files import TypesChanged
 
@@ -27,7 +27,7 @@ def levels(path: Path, column: str) -> set[str]:
     """The levels of a column, in memory and in a stream, which must agree."""
     found = miscal.read(path, outcome="y", probability="p").columns[column]
     assert found.kind == "category"
-    source = opened(path, "500MB")
+    source = open_source(path, "500MB")
     while True:
         try:
             streamed = {v for chunk in source.batches([column]) for v in chunk.table[column].to_pylist()}
@@ -77,7 +77,7 @@ def test_stray_quotes_that_swallow_rows_are_refused(tmp_path: Path) -> None:
     with pytest.raises(MiscalError, match=r"within a quoted field.*799 lines that look like rows"):
         miscal.read(tmp_path / "t.csv", outcome="y", probability="p")
     with pytest.raises(MiscalError, match="quoted field"):
-        list(opened(tmp_path / "t.csv", "500MB").batches(["y", "p"]))
+        list(open_source(tmp_path / "t.csv", "500MB").batches(["y", "p"]))
 
 
 def test_texts_of_several_lines_are_read(tmp_path: Path) -> None:

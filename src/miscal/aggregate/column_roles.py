@@ -38,7 +38,7 @@ class ColumnRoles(sources.ReadRoles):
     """Which columns are what, for passes over a table."""
 
     @classmethod
-    def told(cls, where: str, options: Plain) -> "ColumnRoles":
+    def from_options(cls, where: str, options: Plain) -> "ColumnRoles":
         """As a function was told; what it has no name for is refused as an argument of that function."""
         unknown = options.keys() - signature(cls).parameters.keys()
         if unknown:

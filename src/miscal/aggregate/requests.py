@@ -149,7 +149,7 @@ class LevelCoder:
     def put(self, batch: Batch, out: Array, times: int = 0) -> None:
         codes, names, occurring = batch.levels(self.request.name)
         if self._last is None or not names.equals(self._last[0]):  # writers of categories repeat them
-            cells = self.met(names, occurring)
+            cells = self.register_levels(names, occurring)
             unknown, others = cells == OUT, self.count - 1 if self.given else 0
             table = np.where(unknown, others, cells).astype(np.int32)
             self._last = (names, table) if self.given or not unknown.any() else None
@@ -157,7 +157,7 @@ class LevelCoder:
             table = self._last[1]
         read_off(codes, table, times, out)
 
-    def met(self, names: Any, occurring: Array) -> Array:
+    def register_levels(self, names: Any, occurring: Array) -> Array:
         """The cell of each name and of missing values, OUT where it is not known; those that occur are added.
 
         More of them than are allowed end it.

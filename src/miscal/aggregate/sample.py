@@ -16,7 +16,7 @@ import numpy as np
 from miscal.aggregate.column_roles import Chunk, ColumnRoles
 from miscal.aggregate.in_memory import tally
 from miscal.aggregate.requests import SCORE, RangeCells
-from miscal.aggregate.source import LONG, Aside, Packed, check_seen, joined, plain_text
+from miscal.aggregate.source import LONG, Aside, Packed, check_row_count, joined, plain_text
 from miscal.aggregate.streaming import AddState, in_units
 from miscal.aggregate.summary import GRID
 from miscal.aggregate.tally import Tally
@@ -102,7 +102,7 @@ def gather(
 
     Parameters
     ----------
-    source : what `opened` gives
+    source : what `open_source` gives
     columns : columns to keep beside the predictions; by default all others that can be used
     limit : rows that may be gathered; None: all
     target, scores : all rows by a fine grid of the score of this target, also where they fit; without, a sample's only
@@ -128,7 +128,7 @@ def gather(
     roles = in_units(source, roles)
     state = source.run(partial(SampleState, roles, tuple(kept), limit, source.rows, target))
     state.added.check_labels()
-    check_seen(source, state.rows)
+    check_row_count(source, state.rows)
     if not state.rows:
         raise refusal("must have at least one row", source.words, got="it is empty")
     complete = state.rows <= limit
@@ -154,7 +154,7 @@ def _all(source: Any, roles: ColumnRoles, kept: list[str], read: list[str], asid
             source.run(partial(SampleState, roles, tuple(kept), 1, source.rows))
         raise
     rows = table.num_rows if source.rows is None else source.rows
-    check_seen(source, rows)
+    check_row_count(source, rows)
     return GatheredRows(made, rows, made.ignored, True, aside)
 
 

@@ -57,7 +57,7 @@ class State(Protocol):
 Start = Callable[[], State]
 
 
-def check_seen(source: Any, rows: int) -> None:
+def check_row_count(source: Any, rows: int) -> None:
     """Refuse a table in which a second pass finds other rows than the first."""
     if source.seen not in (None, rows):
         got = f"{source.seen:,} rows, then {rows:,}"
@@ -65,7 +65,7 @@ def check_seen(source: Any, rows: int) -> None:
     source.seen = rows
 
 
-def opened(data: Any, memory: Any = None, progress: Progress | None = None) -> Any:
+def open_source(data: Any, memory: Any = None, progress: Progress | None = None) -> Any:
     """Open a table.
 
     Parameters
@@ -81,7 +81,7 @@ def opened(data: Any, memory: Any = None, progress: Progress | None = None) -> A
     source = source_of(data)
     source.texts = {} if source.held else source.sizes_of_texts()
     source.memory, source.progress = ceiling, progress
-    source.share_out(ceiling or sys.maxsize)
+    source.plan_resources(ceiling or sys.maxsize)
     return source
 
 
@@ -109,7 +109,7 @@ class Source:
     passes = 0
     seen: int | None = None  # rows that a pass found: the next must find as many
 
-    def share_out(self, ceiling: int) -> None:
+    def plan_resources(self, ceiling: int) -> None:
         """Share the processors out, and the memory below a ceiling."""
         allowed = min(thread_count(), max(1, ceiling // (256 << 20)))
         self.threads = min(allowed, max(self.parts, 1))
@@ -202,7 +202,7 @@ class Source:
         first = next(self.batches(names), None)
         return None if first is None else first.table.slice(0, HEAD)
 
-    def read_as_meant(self) -> dict[str, str]:
+    def infer_text_types(self) -> dict[str, str]:
         """Read text that stands for numbers or dates as such from now on; the form of each such column."""
         text = [name for name, kind in self.kinds.items() if kind == "category" and name not in self.unfit]
         table: Any = self.head(text) if text else None

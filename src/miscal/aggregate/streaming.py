@@ -23,7 +23,7 @@ from miscal.aggregate.requests import (
     coders_of,
     lookups_of,
 )
-from miscal.aggregate.source import Aside, Packed, check_seen
+from miscal.aggregate.source import Aside, Packed, check_row_count
 from miscal.aggregate.summary import BORDERS, weight_sums
 from miscal.aggregate.tally import Tally
 from miscal.cells.condition import Conjunction
@@ -83,7 +83,7 @@ def add_up(
 
     Parameters
     ----------
-    source : what `opened` gives
+    source : what `open_source` gives
     target : which event is compared, as in `miscal.data.target.pair`
     requests : cells
     recalibration : a map of the score; the sums are then also those of the mapped score
@@ -93,7 +93,7 @@ def add_up(
     state = source.run(start)
     state.check_labels()
     rows, ignored, _ = state.totals.tolist()
-    check_seen(source, rows)
+    check_row_count(source, rows)
     return StreamedSums(
         tallies=state.tallies(recalibrated=False),
         recalibrated={} if recalibration is None else state.tallies(recalibrated=True),
@@ -206,7 +206,7 @@ class AddState:
         places = [np.arange(count) for count in packed["counts"].tolist()]
         for (place, coder), (names, overflow) in zip(self._growing(), levels, strict=True):
             coder.overflow |= overflow
-            cells = coder.met(array_of(names), np.arange(len(names)))[:-1]
+            cells = coder.register_levels(array_of(names), np.arange(len(names)))[:-1]
             places[place] = np.append(0, np.maximum(cells, 0))
             self._fit(place)
         self.sums.merge(packed, places)

@@ -10,7 +10,7 @@ from typing import Any
 from miscal.aggregate.column_roles import ColumnRoles
 from miscal.aggregate.in_memory import tally
 from miscal.aggregate.sample import GatheredRows, gather, half_of_memory, levels_that_fit, rows_that_fit
-from miscal.aggregate.source import give_back, opened
+from miscal.aggregate.source import give_back, open_source
 from miscal.auditing import column_choice
 from miscal.auditing.all_rows import AllRows, measured_on_all
 from miscal.auditing.column_choice import MAX_LEVELS, left_out, named
@@ -220,7 +220,7 @@ def look_at_table(data: Any, wanted: AuditOptions, options: Plain, memory: Any) 
     """Look at predictions, or at a table of which some columns are named; notes in `options` which are taken."""
     if isinstance(data, Predictions):
         return _look_at_rows(data, wanted)
-    source = opened(data, memory, wanted.say.progress)
+    source = open_source(data, memory, wanted.say.progress)
     roles, about, notes = _named(data, source, options)
     if isinstance(roles.probability, str) and not roles.logit:  # it is the score as it stands
         wanted = replace(wanted, score=roles.probability)
@@ -250,7 +250,7 @@ def _named(data: Any, source: Any, options: Plain) -> tuple[ColumnRoles, Plain, 
     """Which column is what: as named, or as it can only be; text of the table becomes what it stands for."""
     options["probability"] = expanded(options["probability"], source.names)
     spark, mean = library_of(data) == "pyspark", "response" in options
-    forms = {} if spark else {name: in_words(form) for name, form in source.read_as_meant().items()}
+    forms = {} if spark else {name: in_words(form) for name, form in source.infer_text_types().items()}
     notes = [f"{name} is read as {form}: it is stored as text." for name, form in forms.items()]
     if options["outcome"] is None or options["probability"] is None:
         if spark or mean:
@@ -258,7 +258,7 @@ def _named(data: Any, source: Any, options: Plain) -> tuple[ColumnRoles, Plain, 
         outcome, probability, said = column_choice.guessed(source, options["outcome"], options["probability"])
         options |= {"outcome": outcome, "probability": probability}
         notes.append(said)
-    return ColumnRoles.told("audit", options), {"read_as": forms} if forms else {}, notes
+    return ColumnRoles.from_options("audit", options), {"read_as": forms} if forms else {}, notes
 
 
 def _look_at_rows(predictions: Predictions, wanted: AuditOptions, unread: Sequence[Any] = ()) -> SearchResult:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.aggregate.source import opened
+from miscal.aggregate.source import open_source
 from miscal.cells.condition import NOMINAL, Conjunction
 from miscal.data.arrays import Array, frame_of
 from miscal.data.columns import Columns
@@ -52,7 +52,7 @@ def _frame_columns(data: Any, conjunction: Conjunction) -> tuple[int, Columns]:
     """The number of rows of a frame and its columns, those of ranges read as numbers."""
     frame = frame_of(data, "'data'")
     ranged = {condition.column for condition in conjunction.conditions if condition.kind not in NOMINAL}
-    source = opened({name: frame[name] for name in ranged.intersection(frame)})
-    source.read_as_meant()
+    source = open_source({name: frame[name] for name in ranged.intersection(frame)})
+    source.infer_text_types()
     numeric = frame_of(source.loaded(source.names), "'data'")
     return len(frame[next(iter(frame))]), Columns({**frame, **numeric})

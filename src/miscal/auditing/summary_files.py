@@ -9,7 +9,7 @@ import numpy as np
 
 from miscal.aggregate.column_roles import ColumnRoles
 from miscal.aggregate.sample import ADDED, gather, levels_that_fit, rows_that_fit
-from miscal.aggregate.source import opened
+from miscal.aggregate.source import open_source
 from miscal.aggregate.summary import ColumnSums, Summary
 from miscal.auditing.all_rows import AllRows, column_like, cuts_like, cuts_of, look_at_sums, score_edges
 from miscal.auditing.column_choice import (
@@ -108,7 +108,7 @@ def tally_of(
 ) -> Summary:
     """All that an audit needs of a table, without its rows; with the edges of another summary if given."""
     memory = memory or "1GB"
-    source = opened(data, memory)
+    source = open_source(data, memory)
     roles = replace(roles, probability=expanded(roles.probability, source.names))
     if like is not None:
         by = by or [*like.variables, *like.fields]

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from miscal.aggregate.column_roles import ColumnRoles
-from miscal.aggregate.source import opened
+from miscal.aggregate.source import open_source
 from miscal.aggregate.summary import Summary
 from miscal.auditing.record import Audit
 from miscal.cli import say
@@ -300,7 +300,7 @@ def recalibrate(
     report_path = report_path or Path(f"{file.stem}-repair.html")
     made = audit_options(options)
     if made["outcome"] is None or (made["probability"] or made["prediction"]) is None:
-        raise unnamed("recalibrate", opened(str(file)).names)
+        raise unnamed("recalibrate", open_source(str(file)).names)
     prepared({"--out": out, "--model": model, "--report": report_path, "--json": json_path}, table=file)
     limited = () if score_only else list(allowed) or None
     with progress_bar() as progress:

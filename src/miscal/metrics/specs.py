@@ -110,7 +110,7 @@ def _opened(
     """A table, which columns mean what, and its rows: all of them, or a sample."""
     from miscal.aggregate.column_roles import ColumnRoles
     from miscal.aggregate.sample import gather, half_of_memory, rows_that_fit
-    from miscal.aggregate.source import opened
+    from miscal.aggregate.source import open_source
 
     named = {"outcome": options.get("outcome"), "probability": options.get("probability", prediction)}
     missing = [name for name, column in named.items() if column is None]
@@ -119,8 +119,8 @@ def _opened(
         got = f"data is {type(data).__name__}, not Predictions"
         raise refusal(f"needs {' and '.join(missing)}", where, got=got, hint=hint)
     probability = one_prediction(options.get("probability"), prediction, options.get("response", "binary"))
-    roles = ColumnRoles.told(where, options | {"probability": probability})
-    source = opened(data, memory)
+    roles = ColumnRoles.from_options(where, options | {"probability": probability})
+    source = open_source(data, memory)
     in_memory = memory is None and source.rows is not None and not isinstance(data, (str, PathLike))
     limit = None if in_memory else rows_that_fit(memory or half_of_memory(), source.kinds, source.texts)
     return source, roles, gather(source, roles, columns, limit=limit)

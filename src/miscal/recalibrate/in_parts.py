@@ -16,7 +16,7 @@ import numpy as np
 from miscal.aggregate.column_roles import Chunk, ColumnRoles, located
 from miscal.aggregate.requests import SCORE, RangeCells
 from miscal.aggregate.sample import GatheredRows, gather, rows_that_fit
-from miscal.aggregate.source import ahead, opened
+from miscal.aggregate.source import ahead, open_source
 from miscal.aggregate.streaming import add_up
 from miscal.data.arrays import Plain, flat, named_by
 from miscal.data.errors import MiscalError, check_named, refusal, refusing
@@ -66,7 +66,7 @@ def fit_to(
         hint = "load a sample and call choose(..., response=...)"
         raise refusal("is fitted in parts to probabilities", type(model).__name__, hint=hint)
     model.check_parameters()
-    opening = opened(source, memory or DEFAULT)
+    opening = open_source(source, memory or DEFAULT)
     names = _names(model)
     check_named([*roles.names, *names], opening.kinds, opening.words)
     limit = rows_that_fit(memory or DEFAULT, {name: opening.kinds[name] for name in names}, opening.texts)
@@ -166,7 +166,7 @@ def apply_to(
     int
         How many rows were written.
     """
-    table = opened(source, memory or DEFAULT)
+    table = open_source(source, memory or DEFAULT)
     known = list(table.kinds)
     probability = [name for given in probability for name in named_by(given, known)]
     check_named(probability, known, f"'{source}'")
