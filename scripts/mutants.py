@@ -36,13 +36,13 @@ FAULTS = [
         "kernels/arithmetic.pxd",
         ">> 11) * 1.1102230246251565e-16",
         ">> 11) * 1.2102230246251565e-16",
-        "tests/papers/test_inference.py tests/unit/test_inference_aggregates.py",
+        "tests/papers/test_inference.py tests/stats/test_metric_null.py",
     ),
     (
         "stats/binomial.py",
         "return np.minimum(1.0, 2.0 * np.minimum(lower, upper))",
         "return np.minimum(1.0, np.minimum(lower, upper))",
-        "tests/unit/test_inference_cells.py",
+        "tests/stats/test_cell_tests.py",
     ),
     (
         "stats/multiplicity.py",
@@ -54,19 +54,19 @@ FAULTS = [
         "stats/metric_null.py",
         "(1.0 + _reaching(drawn, values)) / (1.0 + len(drawn))",
         "_reaching(drawn, values) / len(drawn)",
-        "tests/unit/test_inference_aggregates.py",
+        "tests/stats/test_metric_null.py",
     ),
     (
         "stats/metric_null.py",
         "return max(0.0, value - quantile), value + quantile",
         "return value - quantile, value + quantile",
-        "tests/unit/test_inference_aggregates.py",
+        "tests/stats/test_metric_null.py",
     ),
     (
         "stats/sign_flip.py",
         "np.clip(2.0 * tail, _rarest(number), 1.0)",
         "np.clip(tail, _rarest(number), 1.0)",
-        "tests/unit/test_inference_cells.py tests/papers/test_inference.py",
+        "tests/stats/test_cell_tests.py tests/papers/test_inference.py",
     ),
     (
         "aggregate/requests.py",
@@ -169,7 +169,7 @@ FAULTS = [
         "stats/multiplicity.py",
         "0.4 * gaps[picked] + 0.6 * np.sign(gaps[picked])",
         "0.8 * gaps[picked] + 0.2 * np.sign(gaps[picked])",
-        "tests/unit/test_inference_ranking.py",
+        "tests/stats/test_ranking.py",
     ),
     (
         "auditing/periods.py",

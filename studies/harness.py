@@ -21,6 +21,7 @@ from unittest.mock import patch
 import numpy as np
 
 import miscal
+from miscal.codes.inference import Method
 from miscal.stats.metric_null import NullSummary
 
 RESULTS = Path(__file__).parent / "results"
@@ -77,7 +78,10 @@ def alarms(p_values: Sequence[float], level: float = 0.05) -> dict[str, Any]:
 @contextmanager
 def without_smooth_noise() -> Iterator[None]:
     """Results without the draws of SmoothECE, which no other test and no finding reads: half of the time of a score."""
-    with patch("miscal.metrics.score.smooth_noise", lambda _, value, *__, **___: NullSummary.unknown(value, "")):
+    with patch(
+        "miscal.metrics.score.smooth_noise",
+        lambda _, value, *__, **___: NullSummary.unknown(value, Method.NO_SIMULATIONS),
+    ):
         yield
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -119,9 +118,9 @@ def test_an_error_of_more_draws_than_a_block(monkeypatch, norm):
     value = plain.max() if math.isinf(norm) else (share @ plain**norm) ** (1.0 / norm)
     assert found.value == pytest.approx(value, rel=1e-13)
     drawn = cell_draws(sums, CellTestSettings(), draws=50).block(0, 50)
-    assert module.summary_of_draws(found.value, PooledError(norm, sums.weight)(drawn - sums.predicted), method="") == (
-        replace(found, method="")
-    )
+    assert module.summary_of_draws(
+        found.value, PooledError(norm, sums.weight)(drawn - sums.predicted), method=found.method
+    ) == (found)
 
 
 def test_the_quantile_of_the_range_is_the_solver_s():

@@ -212,7 +212,7 @@ def test_too_small_to_judge_is_said() -> None:
     result = by_neighbourhood(p, x, bandwidth=1e-3, simulations=19)
     assert np.isnan(result.p_value)
     assert result.table.rows == 0
-    assert "too small to judge" in result.method
+    assert "too small to test" in result.method
     assert "too small to judge" in repr(result)
     assert result.value == pytest.approx(np.abs(p.probability - p.outcome).max())
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from miscal.cells.ranges import Bins
+from miscal.codes.inference import MethodNote, Null, NullReason
 from miscal.data.arrays import Array, Plain
 from miscal.data.checks import number, whole
 from miscal.data.predictions import Predictions
@@ -19,6 +20,7 @@ from miscal.stats.cell_sums import seed_of, unwarned
 from miscal.stats.maxima import LocalGaps, LocalNoise, neighbourhood_noise
 from miscal.stats.null_draws import WalkSteps, beyond_score
 from miscal.stats.sign_flip import NullModel, choose_null
+from miscal.words import sentence
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +149,7 @@ def by_neighbourhood(
     )
     chosen = choose_null(compared, null)
     local = _local_gaps(problem, chosen, min_information)
-    residuals = WalkSteps.of(compared, chosen.null == "residual", seed_of(random_state), problem.scale)
+    residuals = WalkSteps.of(compared, chosen.null == Null.RESIDUAL, seed_of(random_state), problem.scale)
     noise = neighbourhood_noise(problem.weights, cells, local, residuals, draws, random_state)
     beyond = beyond_score(compared, random_state)
     described = {name: p.columns[name] for name in names or p.columns}
@@ -162,7 +164,7 @@ def by_neighbourhood(
         "reduce": reduce,
         "scale": scale,
         "kernel": kernel if isinstance(kernel, str) else "given",
-        "null": chosen.null,
+        "null": str(chosen.null),
         "target": compared.target,
         "tested": noise.centres.size,
         "too_small": (~local.judged).sum(),
@@ -179,25 +181,24 @@ def _result(
     noise: LocalNoise,
     table: Table,
     settings: Plain,
-    reason: str,
+    reason: NullReason,
 ) -> NeighbourhoodResult:
     units, weight, tested = problem.pair.units, problem.weight, noise.tested
     gap, error, residual = (values * units.scale for values in (local.gap, local.error, problem.residual))
-    words, rows = f"{reason} Features: {settings['features']}. ", problem.pair.rows
+    rows = problem.pair.rows
+    method = [sentence(reason), sentence(MethodNote.FEATURES, features=settings["features"])]
     centres, too_small = settings["tested"], settings["too_small"]
     if centres:
-        words += (
-            f"The largest studentised gap of {centres:,} neighbourhoods was simulated {tested.draws} "
-            f"times: p = (1 + {tested.exceedances}) / (1 + {tested.draws}). "
-        )
-    words += f"{too_small:,} of {rows:,} neighbourhoods were too small to judge."
+        counts = {"draws": tested.draws, "exceedances": tested.exceedances}
+        method.append(sentence(MethodNote.NEIGHBOURHOODS_SIMULATED, centres=centres, **counts))
+    method.append(sentence(MethodNote.NEIGHBOURHOODS_TOO_SMALL, count=too_small, rows=rows))
     if centres + too_small < rows:
-        words += " The noise floor is that of the noisiest and of randomly chosen neighbourhoods."
+        method.append(sentence(MethodNote.NEIGHBOURHOODS_SAMPLED))
     return NeighbourhoodResult(
         name="Calibration by neighbourhood",
         kind="neighbourhood",
         **noise.plain.numbers(units.scale) | {"p_value": tested.p_value},
-        method=words,
+        method=" ".join(method),
         table=table,
         settings=settings,
         extra={
@@ -220,7 +221,7 @@ def _local_gaps(problem: Neighbourhoods, chosen: NullModel, least: float) -> Loc
     compared, predicted = problem.pair, problem.pair.predicted
     own = compared.sampling / problem.scale
     noise = compared.repeats() * (
-        problem.residual**2 if chosen.null == "residual" else predicted * (1.0 - predicted)
+        problem.residual**2 if chosen.null == Null.RESIDUAL else predicted * (1.0 - predicted)
     )
     mass, off = problem.gaps()[:, 0]
     squared = _squared(problem)

@@ -14,6 +14,7 @@ from miscal.aggregate.summary import GRID
 from miscal.aggregate.tally import Tally
 from miscal.cells.partitions import OF_SCORE, BinPooling, Cells, LevelPooling, Numbered, Pooling, Ranges
 from miscal.cells.ranges import grid_quantiles, united
+from miscal.codes.inference import MethodNote, Null
 from miscal.data.arrays import Array, Plain
 from miscal.data.responses import Units
 from miscal.data.target import TargetData
@@ -51,6 +52,8 @@ from miscal.stats.metric_null import (
 from miscal.stats.multiplicity import agreeing, cell_gap_intervals, holm, minimum_detectable_gap
 from miscal.stats.null_draws import ROW_DRAWS, consistency_band, stretch_of
 from miscal.stats.sign_flip import NullModel, choose_null
+from miscal.words import sentence
+from miscal.words.inference import combined_tests
 
 MANY_ROWS = 20_000
 # Cells times draws: with very many levels the aggregate hardly varies, and fewer draws do.
@@ -130,7 +133,7 @@ class Pooled:
             "strategy": strategy,
             "norm": norm,
             "target": target,
-            "null": self.noise.null,
+            "null": str(self.noise.null),
             "random_state": self.how.random_state,
         }
 
@@ -152,15 +155,15 @@ class Pooled:
         """
         summary, units = self.summary, self.noise.units
         numbers, more, draws = summary.numbers(units.scale), dict(extra), summary.draws
-        made = f"{self.noise.reason} {draws} draws."
-        if "few events" in summary.method:
-            made += " Cells of few events are drawn from the predictions."
+        method = [sentence(self.noise.reason), sentence(MethodNote.DRAWS, draws=draws)]
+        if summary.sparse_cells:
+            method.append(sentence(MethodNote.SPARSE_CELLS))
         bound = draws > 0 == summary.exceedances
         if tested is not None:
             draws, bound = tested.draws, tested.bound
             numbers["p_value"] = tested.p_value
             more["tests"] = Table({"test": list(tested.parts), "p_value": list(tested.parts.values())})
-            made += f" {tested.words}"
+            method.append(combined_tests([*tested.parts], tested.draws))
         if not self.noise.binary:
             more |= {"scale": units.scale, "low": units.low}
         if bound:
@@ -169,7 +172,7 @@ class Pooled:
             name=name,
             kind=kind,
             **numbers,
-            method=f"{made} {words}".strip(),
+            method=" ".join([*method, words]).strip(),
             table=Table(self.columns) if table is None else table,
             settings=settings,
             extra=more,
@@ -218,7 +221,7 @@ def pooled_of(
 
 def _rows_if_needed(pair: TargetData, pooling: Pooling, sums: Tally, noise: NullModel) -> CellRows | None:
     """The rows sorted by cell, where small cells, clusters or flipped signs need them."""
-    flips = noise.null == "residual"
+    flips = noise.null == Null.RESIDUAL
     if flips and pair.cluster is None and pair.count is not None and pair.count.sum() > MOST_TRIALS:
         return None
     needed = sums.counts <= EXACT_ROWS
@@ -250,7 +253,7 @@ def walk_summary(pair: TargetData, key: Array | None, noise: NullModel, random_s
     residual = pair.observed - pair.predicted
     happened = np.sum((1.0 if pair.second is None else pair.second) * residual * residual)
     events = walked.events if pair.weight is None and pair.binary else effective_events_of(pair)
-    crowded, by_model = walked.distinct < DISTINCT, pair.binary and noise.null == "bernoulli"
+    crowded, by_model = walked.distinct < DISTINCT, pair.binary and noise.null == Null.BERNOULLI
     needs_rows = clustered or crowded or events < EFFECTIVE_EVENTS
     along = pair.predicted if key is None else key
     rows = ties = None
@@ -283,7 +286,7 @@ def worst_cell(found: Pooled) -> Plain:
 def levels_tested(found: Pooled) -> CombinedTest:
     """Of cells that have no order."""
     sums, noise, drawn = found.sums, found.noise, found.drawn
-    exact = noise.null == "bernoulli" and np.isfinite(found.adjusted).any()
+    exact = noise.null == Null.BERNOULLI and np.isfinite(found.adjusted).any()
     known = [float(np.nanmin(found.adjusted))] if exact else []
     tests = of_levels(sums, found.error, binary=noise.spread is None)
     if drawn is None:
@@ -314,7 +317,7 @@ def along_tested(
         missing = bool(fine.missing and grid.counts[-1])
         tests = of_variable(pieces, missing=missing, binary=found.noise.spread is None)
     how = replace(found.how, rows=None)
-    if rows is not None and (found.noise.null == "residual" or rows[0].weight is not None):
+    if rows is not None and (found.noise.null == Null.RESIDUAL or rows[0].weight is not None):
         pair, values = rows
         piece = np.full(grid.counts.size, -1)
         piece[filled] = pieces.piece
@@ -326,7 +329,7 @@ def along_tested(
         how = replace(how, stretch=np.repeat(stretch, size))
     known: list[float] = []
     total = effective_events(sums.map(lambda values: values.sum(keepdims=True)))
-    if found.noise.null == "bernoulli" and total[0] >= EFFECTIVE_EVENTS:
+    if found.noise.null == Null.BERNOULLI and total[0] >= EFFECTIVE_EVENTS:
         known = [kuiper, *(test.p_value(sums) for test in tests.values() if isinstance(test, Quadratic))]
     return omnibus([*tests], drawn_tests(sums, tests, how, DRAWS), known)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from miscal.cells.ranges import Bins
+from miscal.codes.inference import Null
 from miscal.data.arrays import Array, Plain
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
@@ -107,7 +108,7 @@ def _extras(compared: TargetData, noise: NullModel, along: Walked, random_state:
         made = {"ratio": _numbers(losses.ratio_of(compared)) if units.low == 0.0 else {}}
     # Of the walk's end: by the model, or as wide as the sign flips (of clusters) found it.
     deviation = kuiper.noise_floor / RANGE_MEAN
-    deviation = deviation if noise.null == "residual" and np.isfinite(deviation) else walked.deviation
+    deviation = deviation if noise.null == Null.RESIDUAL and np.isfinite(deviation) else walked.deviation
     return made | {
         "predicted": units.back(np.average(compared.predicted, weights=compared.first)),
         "observed": units.back(events.sum() / weight.sum()),
@@ -146,7 +147,7 @@ def _noise_of(found: NullSummary, scale: float = 1.0) -> Plain:
     made = found.numbers(scale)
     del made["value"]
     least = 1.0 / (1.0 + found.draws) if found.draws else math.nan
-    return {**made, "interval": list(made["interval"]), "method": found.method, "least": least}
+    return {**made, "interval": list(made["interval"]), "method": str(found.method), "least": least}
 
 
 def _numbers(estimate: losses.Estimate) -> Plain:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal.aggregate.in_memory import mean_tally, walk_range
+from miscal.codes.inference import Method, MethodNote, Null
 from miscal.data.arrays import Array, Plain
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
@@ -35,6 +36,7 @@ from miscal.stats.metric_null import DRAWS, drawn_p, summary_of_draws
 from miscal.stats.multiplicity import step_down
 from miscal.stats.null_draws import ROW_DRAWS
 from miscal.stats.sign_flip import NullModel, choose_null
+from miscal.words import sentence
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ def _measured(run: Callable[[Predictions], Result], source: Any, roles: Any, row
     if found is not None:
         return found
     sample, every = rows.predictions.rows, rows.rows
-    words = f" Of a sample of {sample:,} of {every:,} rows, drawn with equal chance."
+    words = f" {sentence(MethodNote.SAMPLE, sample=sample, rows=every)}"
     sizes = {"sample_rows": sample, "table_rows": every}
     return replace(made, method=made.method + words, settings={**made.settings, **sizes})
 
@@ -184,19 +186,19 @@ def by_class(p: Predictions, spec: Any = None) -> Result:
     noise = choose_null(outcome_pair(p), spec.null, p.probability)
     errors = pools.errors(pools.apart)
     drawn = pools.drawn_errors(noise)
-    summary = summary_of_draws(float(errors.mean()), drawn.mean(axis=1), method="simulation")
-    words = "one class drawn a row" if noise.null == "bernoulli" else "the same signs for all classes"
+    summary = summary_of_draws(float(errors.mean()), drawn.mean(axis=1), method=Method.SIMULATION)
+    note = MethodNote.CLASS_DRAWS if noise.null == Null.BERNOULLI else MethodNote.CLASS_SIGNS
     return Result(
         name="Calibration of each class, by score",
         kind="class",
         **summary.numbers(),
-        method=f"{noise.reason} {summary.draws} draws, {words}.",
+        method=f"{sentence(noise.reason)} {sentence(note, draws=summary.draws)}",
         table=_table(pools, errors, drawn, noise),
         settings={
             "spec": repr(spec),
             "norm": spec.norm,
             "target": "each class",
-            "null": noise.null,
+            "null": str(noise.null),
             "random_state": spec.random_state,
             "draws": summary.draws,
             "rows": p.rows,
@@ -233,7 +235,7 @@ class ClassPools:
             matrix = np.stack([1.0 - matrix, matrix], axis=1)
         draws = int(min(DRAWS, max(FEWEST_DRAWS, ROW_DRAWS // weights.rows)))
         seed = seed_of(self.spec.random_state)
-        if noise.null == "residual":
+        if noise.null == Null.RESIDUAL:
             return self._flipped_errors(matrix, weights, draws)
 
         def work(start: int, stop: int) -> Array:
@@ -276,7 +278,9 @@ def _table(pools: ClassPools, errors: Array, drawn: Array, noise: NullModel) -> 
     weight, outcomes = pools.weight.sum(axis=1), pools.observed.sum(axis=1)
     predicted, observed = pools.predicted.sum(axis=1) / weight, outcomes / weight
     judged = classes >= 0
-    if noise.null == "residual":  # random signs say nothing of a class with fewer than 25 expected outcomes
+    if (
+        noise.null == Null.RESIDUAL
+    ):  # random signs say nothing of a class with fewer than 25 expected outcomes
         size = p.rows if p.weight is None else p.weight.sum() ** 2 / (p.weight**2).sum()
         judged = np.minimum(predicted, 1.0 - predicted) * size >= EFFECTIVE_EVENTS
     worst = np.abs(pools.apart).argmax(axis=1)

@@ -10,6 +10,7 @@ import numpy as np
 
 from miscal.aggregate.subpopulations import Ordered, Search, information
 from miscal.cells.subpopulations import Conjunctions, Definition
+from miscal.codes.inference import Method, MethodNote, Null
 from miscal.data.arrays import Array, Plain
 from miscal.data.checks import one_of, whole
 from miscal.data.predictions import Predictions
@@ -29,9 +30,10 @@ from miscal.metrics.subpopulation_errors import (
 )
 from miscal.results import Result, Table, p_text
 from miscal.stats import maxima
-from miscal.stats.cell_sums import ResidualVariance
+from miscal.stats.cell_sums import EFFECTIVE_EVENTS, ResidualVariance
 from miscal.stats.metric_null import RANGE_MEAN
 from miscal.stats.sign_flip import NullModel, choose_null
+from miscal.words import sentence
 
 POWER = 0.84  # a gap this many deviations beyond the critical one is found 4 times in 5
 NAMED = 10  # worst subpopulations described in full
@@ -188,13 +190,13 @@ def by_subpopulation(
     found, stretch = _with_noise(rows, asked.search(rows, subpopulations), compared, chosen, variance)
     values = maxima.scaled_errors(found.stats)
     warn_of_infinite(values, binary=compared.binary)
-    why = "" if draws else "no simulations were asked for"
+    not_tested = None if draws else Method.NO_SIMULATIONS
     if not compared.binary and np.isinf(values).any():
-        why = "no p-value, because the neighbouring residuals of a subpopulation are all equal"
+        not_tested = Method.EQUAL_RESIDUALS
     if emphasis == "low_prevalence":
-        why = "no p-value, because low-prevalence weights depend on the outcomes"
-    if why:
-        noise = maxima.MaximumNoise.unknown(values, why)
+        not_tested = Method.LOW_PREVALENCE_WEIGHTS
+    if not_tested is not None:
+        noise = maxima.MaximumNoise.unknown(values, not_tested)
     else:
         how = chosen.judging(stretch=stretch, random_state=random_state)
         noise = maxima.subpopulation_noise(rows, found, values, compared, how, draws=draws)
@@ -202,12 +204,23 @@ def by_subpopulation(
         "columns": names, "subpopulations": _asked_words(subpopulations), "simulations": draws,
         "min_size": int(min_size), "min_information": float(min_information), "emphasis": emphasis,
         "rho": float(rho), "variance": variance, "random_state": random_state,
-        "null": chosen.null, "target": compared.target, "draws": noise.summary.draws,
+        "null": str(chosen.null), "target": compared.target, "draws": noise.summary.draws,
     }  # fmt: skip
-    method = f"{chosen.reason} {noise.method}" if chosen.null == "residual" else noise.method
+    method = _method_words(chosen, noise)
     # Exposure alone is no weight.
     weighted = bool(rows.weight.size) if compared.binary else p.weight is not None
     return WorstSubpopulation(rows, found, values, noise, p.units).result(settings, method, weighted=weighted)
+
+
+def _method_words(null_model: NullModel, noise: maxima.MaximumNoise) -> str:
+    summary, counts = noise.summary, {"draws": noise.summary.draws, "exceedances": noise.summary.exceedances}
+    if summary.method is Method.BONFERRONI:
+        text = sentence(MethodNote.SEARCH_BONFERRONI, tests=noise.n_tests, events=EFFECTIVE_EVENTS)
+    elif summary.draws:
+        text = sentence(MethodNote.SEARCH_SIMULATED, method=sentence(summary.method), **counts)
+    else:
+        text = sentence(MethodNote.NO_TEST, reason=sentence(summary.method))
+    return f"{sentence(null_model.reason)} {text}" if null_model.null == Null.RESIDUAL else text
 
 
 def _with_noise(
@@ -276,7 +289,7 @@ class WorstSubpopulation:
                 "ratio": largest / expectation if unit > 0 else math.nan,
                 "null_mean": summary.noise_floor / per_unit,
                 "null_critical": critical,
-                "no_p_value": summary.method if math.isnan(summary.p_value) else "",
+                "no_p_value": sentence(summary.method) if math.isnan(summary.p_value) else "",
                 "detectable": (critical + POWER) * unit * scale,
                 "too_small": self._small_table(),
                 "definitions": Definitions(defined),
@@ -313,10 +326,9 @@ class WorstSubpopulation:
         count, largest = len(self.found.too_small), self.rows.largest
         if not count:
             return ""
-        words = f" {count:,} more were too small to judge."
+        words = f" {sentence(MethodNote.SEGMENTS_TOO_SMALL, count=count)}"
         if largest.size and largest.max() > UNEVEN * largest.mean():
-            words += " Weights are uneven, and the heaviest row sets the floor: "
-            words += "a lower min_information judges more of them."
+            words += f" {sentence(MethodNote.UNEVEN_WEIGHTS)}"
         return words
 
     def _small_table(self) -> Table:

@@ -11,6 +11,7 @@ from miscal.aggregate.in_memory import mean_tally, quantile_tally
 from miscal.cells.coding import crossed, named_columns, range_pooling
 from miscal.cells.partitions import Pooling
 from miscal.cells.ranges import Bins, edges_for, ends_of, numbered
+from miscal.codes.inference import MethodNote
 from miscal.data.arrays import Array, Plain
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
@@ -32,6 +33,7 @@ from miscal.metrics.score_errors import quick_bins, tally_error
 from miscal.results import Result, Table
 from miscal.stats.combined_test import CombinedTest
 from miscal.stats.multiplicity import holm
+from miscal.words import sentence
 
 
 def variable_calibration_error(
@@ -145,7 +147,7 @@ def by_variable(
     known = ~np.isnan(values)
     if not known.any():
         made = variable_result(found, names, settings, extra)
-        words = f"{found.noise.reason} p-value: that of the missing values, there are no others."
+        words = f"{sentence(found.noise.reason)} {sentence(MethodNote.MISSING_ONLY)}"
         return replace(made, p_value=float(found.adjusted[-1]), method=words)
     rows = compared if known.all() else compared.take(np.flatnonzero(known))
     key = np.ascontiguousarray(values[known], float)
@@ -179,7 +181,7 @@ def variable_result(
             "range": sorted(walked.first if math.isnan(end) else end for end in ends),
             "kuiper_p_value": summary.p_value,
         }
-        words = f"Walk along the variable: {summary.method}."
+        words = sentence(MethodNote.WALK, method=sentence(summary.method))
     name = f"Calibration by {' and '.join(names)}"
     return found.result(name, "variable", {"column": column, **settings}, more, tested=tested, words=words)
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from miscal.cells.partitions import Ranges
 from miscal.cells.ranges import Bins
+from miscal.codes.inference import Method, MethodNote, Null
 from miscal.data.arrays import Array, Plain
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
@@ -36,6 +37,7 @@ from miscal.stats.cluster_draws import (
 from miscal.stats.metric_null import DRAWS, among_draws, summary_of_draws
 from miscal.stats.multiplicity import holm
 from miscal.stats.sign_flip import NullModel, choose_null
+from miscal.words import sentence
 
 
 def variation_calibration_error(
@@ -208,12 +210,12 @@ def by_variation(
     weight = sums.weight[filled]
     value = aggregate(table["gap"][filled], weight, norm)
     values = aggregate(table["predicted"][filled] - drawn, weight, norm)
-    summary = summary_of_draws(float(value), values, method="simulation")
+    summary = summary_of_draws(float(value), values, method=Method.SIMULATION)
     return Result(
         name=f"Calibration by variation ({measure.name.replace('_', ' ')})",
         kind="variation",
         **summary.numbers() | {"interval": (np.nan, np.nan)},
-        method=f"{noise.reason} {summary.draws} draws of the ranks. No interval: the error is no norm of residuals.",
+        method=f"{sentence(noise.reason)} {sentence(MethodNote.RANK_DRAWS, draws=summary.draws)}",
         table=table,
         settings={
             "variation": measure.name,
@@ -241,7 +243,7 @@ def _draws(rows: Ranked, sums: RankSums, noise: NullModel, random_state: int) ->
     residual = slope = None
     few = few_clusters(outcome_pair(p), 0.5 * DRAWS * p.n_classes)
     clustered = few and not noise.outcome_weights
-    if noise.null == "residual" and not clustered:
+    if noise.null == Null.RESIDUAL and not clustered:
         apart = group_residuals(rows)[:, filled]
         if noise.outcome_weights:
             apart = no_quieter_bins(apart, shares, count)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from miscal.codes.inference import Method, Null
 from miscal.data.libraries import special
 from miscal.kernels.simulate import exact_tails
 from miscal.stats.cell_sums import (
@@ -24,7 +25,7 @@ from miscal.stats.cell_sums import (
     effective_events,
     unwarned,
 )
-from miscal.stats.sign_flip import TOO_SMALL, residual_p_values, simulated
+from miscal.stats.sign_flip import residual_p_values, simulated
 
 NORMAL_EVENTS = 200.0  # expected on both sides, above which the normal takes over
 NORMAL_REACH = 3.0  # but only this many standard deviations out: farther, skewness is a large factor
@@ -114,7 +115,7 @@ ROW_DRAWS = 200_000_000  # rows times draws of one cell
 
 @dataclass(frozen=True)
 class CellPValues:
-    """P-values of cells (NaN where none can be given) and in words how each was found."""
+    """P-values of cells (NaN where none can be given), and the `Method` of each."""
 
     p_value: Floats
     method: NDArray[np.object_]
@@ -148,20 +149,21 @@ def cell_p_values(sums: CellSums, how: CellTestSettings, draws: int = CELL_DRAWS
     [0.0041]
     """
     p_value = np.full(sums.rows.size, np.nan)
-    method = np.full(sums.rows.size, "empty", object)
+    method = np.full(sums.rows.size, Method.EMPTY, object)
     filled, rows, off = sums.weight > 0.0, how.rows, np.abs(sums.off)
-    if how.null == "residual":
+    if how.null == Null.RESIDUAL:
         p_value[filled], method[filled] = (part[filled] for part in residual_p_values(sums, how, draws))
         return CellPValues(p_value, method)
     certain = filled & (sums.variance <= 1e-13 * sums.weight2)
-    method[certain] = "certain predictions"
+    method[certain] = Method.CERTAIN
     p_value[certain] = (off <= 1e-9 * sums.weight)[certain]
     live = filled & ~certain
     equal = equal_weights(sums) if how.weighted else filled
     _unweighted(sums, np.flatnonzero(live & equal), rows, p_value, method)
     large = effective_events(sums) >= EFFECTIVE_EVENTS
     normal, small = (np.flatnonzero(live & ~equal & of_size) for of_size in (large, ~large))
-    method[normal], method[small] = "normal", TOO_SMALL if rows is None else "simulation"
+    method[normal] = Method.NORMAL
+    method[small] = Method.TOO_SMALL if rows is None else Method.SIMULATION
     p_value[normal] = 2.0 * special.ndtr(-off[normal] / np.sqrt(sums.variance[normal]))
     if rows is not None and small.size:
         # A cell of very many rows gets fewer draws: a p-value at the end of its scale is then larger, never smaller.
@@ -202,11 +204,12 @@ def _unweighted(
         small, counts = cells[exact], events[exact].astype(np.int64)
         lower, upper = np.empty((2, small.size))
         exact_tails(rows.offsets, rows.predicted, rows.repeats(), counts, small, lower, upper)
-        p_value[small], method[small] = two_sided(lower, upper), "exact"
+        p_value[small], method[small] = two_sided(lower, upper), Method.EXACT
     large = cells[~exact]
     units = events, own.predicted / scale, own.variance / scale**2, size
     lower, upper, normal = tails([each[~exact] for each in units])
-    p_value[large], method[large] = two_sided(lower, upper), np.where(normal, "normal", "matched binomial")
+    p_value[large], method[large] = two_sided(lower, upper), Method.MATCHED_BINOMIAL
+    method[large[normal]] = Method.NORMAL
 
 
 def rare_p(size: float, rare: float, mean: float, variance: float) -> float:

@@ -3,12 +3,13 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from miscal.aggregate.tally import Tally
+from miscal.codes.inference import Null
 from miscal.data.errors import refusing
 from miscal.data.libraries import special
 from miscal.data.target import TargetData
@@ -16,7 +17,6 @@ from miscal.data.target import TargetData
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-Null = Literal["bernoulli", "residual"]
 
 NORMAL_95 = 1.959963984540054
 EFFECTIVE_EVENTS = 25.0  # on both sides, from which a weighted sum counts as normal
@@ -124,7 +124,7 @@ class CellTestSettings:
     """
 
     weighted: bool = False
-    null: Null = "bernoulli"
+    null: Null = Null.BERNOULLI
     rows: CellRows | None = None
     outcome_weights: bool = False
     binary: bool = True

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from miscal.codes.inference import Method, Null
 from miscal.stats.cell_sums import (
     EFFECTIVE_EVENTS,
     NORMAL_95,
@@ -86,7 +87,7 @@ def changes(
     >>> found.change.round(3).tolist(), found.p_adjusted.round(3).tolist()
     ([nan, -0.01, -0.09], [nan, 0.58, 0.0])
     """
-    rows = how.rows if how.null == "residual" else None
+    rows = how.rows if how.null == Null.RESIDUAL else None
     noise, number = cell_noise(sums, rows)
     shared = np.zeros(sums.rows.size) if rows is None else _shared(cluster_blocks(rows))
     if not how.outcome_weights:
@@ -131,7 +132,7 @@ def _large(sums: CellSums, how: CellTestSettings) -> Bools:
     if not how.binary:
         return both
     expected = effective_events(sums)
-    if not how.weighted and how.null != "residual" and not how.outcome_weights:
+    if not how.weighted and how.null != Null.RESIDUAL and not how.outcome_weights:
         # Together: a quiet month before a bad one has few events, and its noise is known from the predictions.
         happened = np.minimum(sums.observed, sums.weight - sums.observed)
         events = np.maximum(expected[1:] + expected[:-1], happened[1:] + happened[:-1])
@@ -274,5 +275,5 @@ def judged_by_days(sums: CellSums, wider: Floats, freedom: float, level: float) 
         "p_adjusted": adjusted,
         "band_low": np.clip(sums.mean - band, 0.0, 1.0),
         "band_high": np.clip(sums.mean + band, 0.0, 1.0),
-        "method": ["noise of days"] * gap.size,
+        "method": [Method.DAYS] * gap.size,
     }

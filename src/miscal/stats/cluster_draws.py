@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, count, islice
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,7 +110,6 @@ class ClusterDraws:
     mean, offsets : Σw·p of cells and where their rows start, for draws of their Σw·y*
     """
 
-    words: ClassVar[str] = "outcomes drawn by cluster"
     threshold: NDArray[np.float32]
     predicted: Floats
     weight: Floats

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from miscal.codes.inference import PartialTest
 from miscal.data.libraries import special
 from miscal.stats.cell_sums import CellSums, CellTestSettings, Floats, Integers, run_starts, unwarned
 from miscal.stats.metric_null import PooledError, Statistic, drawn_values, walk_spans
@@ -20,36 +21,50 @@ from miscal.stats.null_draws import cell_draws
 
 PIECES = 200  # of equal information, into which a key is cut
 # Polynomials along a key, the constant among them.
-SMOOTH = {"total": 1, "trend": 2, "bend": 3, "smooth curve": 5}
+SMOOTH = {PartialTest.TOTAL: 1, PartialTest.TREND: 2, PartialTest.BEND: 3, PartialTest.SMOOTH_CURVE: 5}
 OUT_OF_REACH = 1e300  # a statistic that no draw comes near, still a number
 
-SHARES = {"sum of all levels": 4.0, "trend": 4.0, "bend": 2.0, "smooth curve": 2.0}  # 1 for every other test
+# 1 for every other test.
+SHARES = {
+    PartialTest.LEVEL_SUM: 4.0,
+    PartialTest.TREND: 4.0,
+    PartialTest.BEND: 2.0,
+    PartialTest.SMOOTH_CURVE: 2.0,
+}
 
 
 @dataclass(frozen=True)
 class CombinedTest:
-    """The p-value of all tests together, and of each by itself, by name."""
+    """The p-value of all tests together, and of each by itself.
+
+    Attributes
+    ----------
+    p_value : float
+        Of all tests together.
+    parts : mapping of PartialTest to float
+        The p-value of each test by itself.
+    draws : int
+        Draws of the cells that the tests have in common.
+    bound : bool
+        Whether no draw reached the data, so that the p-value is only a bound.
+    """
 
     p_value: float
-    parts: Mapping[str, float]
+    parts: Mapping[PartialTest, float]
     draws: int
     bound: bool
 
-    @property
-    def words(self) -> str:
-        """How it was made."""
-        *others, last = self.parts
-        return f"p-value: {', '.join(others)} and {last} combined, on {self.draws} common draws."
 
-
-def drawn_tests(sums: CellSums, tests: Mapping[str, Statistic], how: CellTestSettings, draws: int) -> Floats:
+def drawn_tests(
+    sums: CellSums, tests: Mapping[PartialTest, Statistic], how: CellTestSettings, draws: int
+) -> Floats:
     """Some statistics of draws of the cells, (draws + 1, tests), and in the end those of the cells themselves."""
     with unwarned():  # beside next to no variance
         drawn = drawn_values(cell_draws(sums, how, draws), sums, tests.values(), draws)
         return np.vstack([drawn, [test(-sums.off[None])[0] for test in tests.values()]])
 
 
-def omnibus(names: Sequence[str], drawn: Floats, known: Sequence[float] = ()) -> CombinedTest:
+def omnibus(names: Sequence[PartialTest], drawn: Floats, known: Sequence[float] = ()) -> CombinedTest:
     """Compare the inverses of some tests' p-values, added up, with those of draws of the cells.
 
     Parameters
@@ -88,30 +103,34 @@ def _reached(values: Floats) -> Floats:
 
 
 # ---- tests -----------------------------------------------------------------------------------------------------------
-def of_levels(sums: CellSums, error: PooledError, *, binary: bool = True) -> dict[str, Statistic]:
+def of_levels(sums: CellSums, error: PooledError, *, binary: bool = True) -> dict[PartialTest, Statistic]:
     """Tests of cells without an order: their average error, their deviance, the largest of them, and all together."""
     scale = _once(_scale(sums, binary=binary))
     return {
-        "average error": error,
-        "chi-square": lambda residual: scale(residual).sum(axis=1),
-        "largest cell": lambda residual: scale(residual).max(axis=1, initial=0.0),
-        "sum of all levels": Quadratic.of(sums, np.ones((1, sums.rows.size))),
+        PartialTest.AVERAGE_ERROR: error,
+        PartialTest.CHI_SQUARE: lambda residual: scale(residual).sum(axis=1),
+        PartialTest.LARGEST_CELL: lambda residual: scale(residual).max(axis=1, initial=0.0),
+        PartialTest.LEVEL_SUM: Quadratic.of(sums, np.ones((1, sums.rows.size))),
     }
 
 
-def of_score(pieces: "VariablePieces", error: PooledError, *, binary: bool = True) -> dict[str, Statistic]:
+def of_score(
+    pieces: "VariablePieces", error: PooledError, *, binary: bool = True
+) -> dict[PartialTest, Statistic]:
     """Tests along the score: the error of its bins, the walk, and slope and intercept, of log-odds where it is one."""
     mean = np.clip(pieces.sums.mean, 1e-9, 1.0 - 1e-9)
     odds = np.log(mean) - np.log1p(-mean) if binary else mean
     error = replace(error, weight=np.add.reduceat(pieces.sums.weight, pieces.starts))
     return {
-        "expected error": lambda residual: error(pieces.by_cell(residual)),
-        "Kuiper": walk_spans,
-        "slope and intercept": Quadratic.of(pieces.sums, np.stack([np.ones_like(odds), odds])),
+        PartialTest.EXPECTED_ERROR: lambda residual: error(pieces.by_cell(residual)),
+        PartialTest.KUIPER: walk_spans,
+        PartialTest.SLOPE_INTERCEPT: Quadratic.of(pieces.sums, np.stack([np.ones_like(odds), odds])),
     }
 
 
-def of_variable(pieces: "VariablePieces", *, missing: bool, binary: bool = True) -> dict[str, Statistic]:
+def of_variable(
+    pieces: "VariablePieces", *, missing: bool, binary: bool = True
+) -> dict[PartialTest, Statistic]:
     """Tests along a variable: polynomials of low degree in the place along it, and the largest range.
 
     The last piece holds the missing values, where there are any; it is a range, and has no place.
@@ -126,7 +145,7 @@ def of_variable(pieces: "VariablePieces", *, missing: bool, binary: bool = True)
     smooth = Quadratic.of(sums, np.pad(polynomials, ((0, 0), (0, int(missing)))))
     return {
         **{name: Quadratic(smooth.basis[:degrees]) for name, degrees in SMOOTH.items()},
-        "largest range": lambda residual: scale(pieces.by_cell(residual)).max(axis=1, initial=0.0),
+        PartialTest.LARGEST_RANGE: lambda residual: scale(pieces.by_cell(residual)).max(axis=1, initial=0.0),
     }
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from miscal.aggregate.subpopulations import Ordered, Search
+from miscal.codes.inference import Method, Null
 from miscal.data.arrays import Array
 from miscal.data.target import TargetData
 from miscal.kernels.subpopulation import HIGH, LOW, PREDICTED, TOTAL, VARIANCE, WEIGHT, WEIGHT2
@@ -95,17 +96,27 @@ def no_quieter(
 
 @dataclass(frozen=True, eq=False)
 class MaximumNoise:
-    """The largest error against its distribution under calibration, and the adjusted p-value of each subpopulation."""
+    """The largest error against its distribution under calibration, and the adjusted p-value of each subpopulation.
+
+    Attributes
+    ----------
+    summary : NullSummary
+        Of the largest error.
+    adjusted : ndarray
+        A p-value per subpopulation, NaN where it was not tested.
+    n_tests : int
+        Subpopulations that Bonferroni's inequality counts; 0 where the maximum was simulated.
+    """
 
     summary: metric_null.NullSummary
     adjusted: Array
-    method: str
+    n_tests: int = 0
 
     @classmethod
-    def unknown(cls, values: Array, reason: str) -> "MaximumNoise":
-        """Errors of whose noise nothing can be said, and why."""
-        summary = metric_null.NullSummary.unknown(float(values.max()), reason)
-        return cls(summary, np.full(values.size, math.nan), f"{reason[0].upper()}{reason[1:]}.")
+    def unknown(cls, values: Array, method: Method) -> "MaximumNoise":
+        """Errors whose null distribution is not known; `method` says why."""
+        summary = metric_null.NullSummary.unknown(float(values.max()), method)
+        return cls(summary, np.full(values.size, math.nan))
 
 
 def subpopulation_noise(
@@ -113,24 +124,23 @@ def subpopulation_noise(
 ) -> MaximumNoise:
     """Compare the largest error with noise: simulated where rows times draws allow, by Bonferroni's inequality else."""
     values = np.minimum(values, LARGEST)
-    flips, seed = how.null == "residual", how.seed
+    flips, seed = how.null == Null.RESIDUAL, how.seed
     if not flips and (rows.rows * draws > ROW_DRAWS or found.stats[:, 0].sum() > LONGEST):
         return bonferroni_noise(found.stats, values)
     draws = metric_null.affordable(draws, rows.rows)  # flipped signs have no other way
     scale = noise_scales(found.stats) * how.stretch
     walked = partial(widest_walks, rows.signed, found.lists(), scale)
-    steps, words = steps_of(pair.take(rows.order), how, draws)
+    steps, method = steps_of(pair.take(rows.order), how, draws)
     worst = float(values.max())
-    summary = metric_null.max_statistic_p(worst, partial(walked, steps), draws, block=4 * LANES)
+    summary = metric_null.max_statistic_p(
+        worst, partial(walked, steps), draws, block=4 * LANES, method=method
+    )
     if not flips:
-        words = "outcomes drawn from the predictions"
         happened = replace(pair, predicted=rates_as_happened(pair)).take(rows.order)
         drawn = walked(WalkSteps.of(happened, flips, seed).block, 0, OWN_DRAWS)
         own = metric_null.upper_quantile(drawn) * _wider(found.stats, values)
         summary = summary.no_narrower(own)
-    method = f"The whole search was repeated on {summary.draws} simulations ({words})"
-    method += f": p = (1 + {summary.exceedances}) / (1 + {summary.draws})."
-    return MaximumNoise(summary, reached_p(summary.drawn, values), method)
+    return MaximumNoise(summary, reached_p(summary.drawn, values))
 
 
 def _observed_variance(stats: Array) -> Array:
@@ -175,12 +185,8 @@ def bonferroni_noise(stats: Array, values: Array) -> MaximumNoise:
     wider = math.sqrt(max(1.0, largest / max(stats[0, VARIANCE], 1e-300))) * _wider(stats, values)
     interval = metric_null.seminorm_interval(worst, critical * wider)
     p_value = float(np.nanmin(adjusted))
-    summary = metric_null.NullSummary(worst, floor, p_value, critical, interval, "Bonferroni")
-    method = (
-        f"Too many rows to simulate: Bonferroni over the Brownian-range p-values of {tests:,} subpopulations with at "
-        f"least {EFFECTIVE_EVENTS:.0f} expected events; the floor is that of as many independent ones."
-    )
-    return MaximumNoise(summary, adjusted, method)
+    summary = metric_null.NullSummary(worst, floor, p_value, critical, interval, Method.BONFERRONI)
+    return MaximumNoise(summary, adjusted, tests)
 
 
 # ---- neighbourhoods --------------------------------------------------------------------------------------------------
@@ -270,7 +276,7 @@ def neighbourhood_noise(
     furthest = float(z.max()) if z.size else math.nan
     tested = metric_null.max_statistic_p(furthest, simulate, draws, block=TOGETHER)
     worst = float(np.nanmax(np.abs(local.gap)))
-    found = metric_null.summary_of_draws(worst, np.concatenate(plain), method="simulation")
+    found = metric_null.summary_of_draws(worst, np.concatenate(plain), method=Method.SIMULATION)
     return LocalNoise(tested, found, centres, reached_p(tested.drawn, z))
 
 

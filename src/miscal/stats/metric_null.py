@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miscal.aggregate.in_memory import DISTINCT, Walk
+from miscal.codes.inference import Method, Null
 from miscal.data.arrays import Array, Plain
 from miscal.data.libraries import special
 from miscal.data.target import TargetData
@@ -22,9 +23,8 @@ from miscal.stats.cell_sums import (
     effective_events_of,
     unwarned,
 )
-from miscal.stats.cluster_draws import ClusterDraws
 from miscal.stats.null_draws import ROW_DRAWS, CellDraws, cell_draws, steps_of, widest_walks
-from miscal.stats.sign_flip import STOP, TOO_SMALL
+from miscal.stats.sign_flip import STOP
 
 # statistic(Σw(y - p), (draws, cells)) -> (draws,).
 Statistic = Callable[[Floats], Floats]
@@ -42,7 +42,8 @@ class NullSummary:
 
     `noise_floor` is the null's mean, `quantile` its 95% point, `interval` is ``[max(0, v - q), v + q]``, q the larger
     95% point of the noise, the null's or that of what happened; all NaN when they cannot be given. `exceedances` of
-    `draws` reached the value; `drawn` are those that were simulated.
+    `draws` reached the value; `drawn` are those that were simulated. With `sparse_cells` some cells were drawn from the
+    predictions, whatever `method` says of the others.
     """
 
     value: float
@@ -50,15 +51,16 @@ class NullSummary:
     p_value: float
     quantile: float
     interval: tuple[float, float]
-    method: str
+    method: Method
     draws: int = 0
     exceedances: int = 0
+    sparse_cells: bool = False
     drawn: Floats = field(default_factory=lambda: np.empty(0), compare=False, repr=False)
 
     @classmethod
-    def unknown(cls, value: float, reason: str) -> "NullSummary":
-        """A statistic of whose noise nothing can be said, and why."""
-        return cls(value, math.nan, math.nan, math.nan, (math.nan, math.nan), reason)
+    def unknown(cls, value: float, method: Method) -> "NullSummary":
+        """A statistic whose null distribution is not known; `method` says why."""
+        return cls(value, math.nan, math.nan, math.nan, (math.nan, math.nan), method)
 
     def no_narrower(self, quantile: float) -> "NullSummary":
         """The same with the interval of another 95% point of the noise, where that is the larger one."""
@@ -75,14 +77,14 @@ class NullSummary:
         }
 
 
-def summary_of_draws(value: float, draws: Floats, *, method: str) -> NullSummary:
+def summary_of_draws(value: float, draws: Floats, *, method: Method) -> NullSummary:
     """Compare a value with draws of it under the null: ``p = (1 + #{T* >= T})/(1 + B)``.
 
     Draws that equal the value up to rounding count as reaching it.
 
     Examples
     --------
-    >>> summary_of_draws(3.0, np.array([1.0, 2.0, 3.0]), method="simulation").p_value
+    >>> summary_of_draws(3.0, np.array([1.0, 2.0, 3.0]), method=Method.SIMULATION).p_value
     0.5
     """
     if math.isnan(value) or draws.size == 0:
@@ -91,7 +93,7 @@ def summary_of_draws(value: float, draws: Floats, *, method: str) -> NullSummary
     p_value = float(drawn_p(draws, value))
     interval = seminorm_interval(value, quantile)
     mean = float(draws.mean())
-    return NullSummary(value, mean, p_value, quantile, interval, method, draws.size, exceedances, draws)
+    return NullSummary(value, mean, p_value, quantile, interval, method, draws.size, exceedances, drawn=draws)
 
 
 def drawn_p(drawn: Floats, values: Any) -> Floats:
@@ -126,7 +128,7 @@ def max_statistic_p(
     *,
     block: int = 50,
     at_least: int = FLOOR_DRAWS,
-    method: str = "simulation",
+    method: Method = Method.SIMULATION,
 ) -> NullSummary:
     """Give ``p = (1 + #{T* >= T})/(1 + B)`` of a statistic that was simulated through its whole search.
 
@@ -239,11 +241,12 @@ def aggregate_null(
     """
     stream = cell_draws(sums, how, draws)
     values = drawn_values(stream, sums, [metric], draws)[:, 0] if drawn is None else drawn
-    if stream.together > 1.0:
-        values = np.maximum(values.mean() + stream.together * (values - values.mean()), 0.0)
+    if stream.spread_factor > 1.0:
+        values = np.maximum(values.mean() + stream.spread_factor * (values - values.mean()), 0.0)
     actual = float(metric(-sums.off[None])[0])
-    found = summary_of_draws(actual, values, method=stream.words)
-    if how.null == "residual" or math.isnan(actual) or draws < FLOOR_DRAWS:
+    found = summary_of_draws(actual, values, method=stream.method)
+    found = replace(found, sparse_cells=stream.sparse_cells)
+    if how.null == Null.RESIDUAL or math.isnan(actual) or draws < FLOOR_DRAWS:
         return found  # flipped residuals are what happened
     # Draws from p would be too quiet where far more happens than was predicted, and draws from what happened where no
     # event happened in many cells by luck: the interval has the larger noise.
@@ -406,9 +409,9 @@ def kuiper_p_value(
     >>> walk = Walk(0.03, weight=1000.0, variance=100.0, events=120.0, distinct=1000)
     >>> found = kuiper_p_value(walk, CellTestSettings(), events=120.0)
     >>> round(found.p_value, 3), found.method, round(found.noise_floor, 4)
-    (0.011, 'Brownian range', 0.016)
+    (0.011, <Method.BROWNIAN_RANGE: 'Brownian range'>, 0.016)
     """
-    flips, rows, value = how.null == "residual", how.rows, walk.range
+    flips, rows, value = how.null == Null.RESIDUAL, how.rows, walk.range
     variance = max(happened if flips else walk.variance, 0.0)
     wider = math.sqrt(max(1.0, happened / variance)) if variance else 1.0
     clustered = flips and how.clustered
@@ -424,12 +427,12 @@ def kuiper_p_value(
             )  # clusters have no other way
             return found.no_narrower(wider * found.quantile)
     if not enough:
-        return NullSummary.unknown(value, TOO_SMALL)
+        return NullSummary.unknown(value, Method.TOO_SMALL)
     deviation = math.sqrt(variance) / walk.weight
     if deviation == 0.0:  # certain predictions: no noise at all
         p_value = 1.0 if value <= 1e-12 else 0.0
-        return NullSummary(value, 0.0, p_value, 0.0, (value, value), "certain predictions")
-    method = "Brownian range" if plain else "Brownian range, conservative with ties"
+        return NullSummary(value, 0.0, p_value, 0.0, (value, value), Method.CERTAIN)
+    method = Method.BROWNIAN_RANGE if plain else Method.BROWNIAN_RANGE_TIES
     p_value, quantile = brownian_range_p(value / deviation), RANGE_QUANTILE * deviation
     interval = seminorm_interval(value, wider * quantile)
     return NullSummary(value, RANGE_MEAN * deviation, p_value, quantile, interval, method)
@@ -440,11 +443,11 @@ def simulated_walk(value: float, rows: CellRows, how: CellTestSettings, draws: i
 
     With `model_variance` outcomes are drawn by cluster in place of flipping signs, where that can be afforded.
     """
-    steps, words = steps_of(rows, how, draws)
+    steps, method = steps_of(rows, how, draws)
     every = np.arange(rows.rows, dtype=np.int32), np.array([0, rows.rows])
     walk = rows.codes().astype(float), every, 1.0 / rows.sampling.sum(keepdims=True)
-    block = 64 if words == ClusterDraws.words else 50  # whole chunks of draws by cluster
-    return max_statistic_p(value, partial(widest_walks, *walk, steps), draws, block=block, method=words)
+    block = 64 if method is Method.CLUSTER_DRAWS else 50  # whole chunks of draws by cluster
+    return max_statistic_p(value, partial(widest_walks, *walk, steps), draws, block=block, method=method)
 
 
 NODES = 1 << 12  # grid steps over [0, 1] at first; refined when the bandwidth is small against a step
@@ -455,7 +458,7 @@ EXACT, ROUGH = 1e-12, 1e-4  # relative error of a bandwidth: of the value, and o
 OVERSAMPLED = 4  # nodes a frequency that is left, on which a draw is integrated: off by less than 1e-4
 
 
-def smooth_noise(pair: TargetData, value: float, null: str, *, random_state: int = 0) -> NullSummary:
+def smooth_noise(pair: TargetData, value: float, null: Null, *, random_state: int = 0) -> NullSummary:
     """SmoothECE against calibrated outcomes: its p-value, and the value that noise alone would show.
 
     The residual mass of each node of the grid is drawn as a normal of the variance that its rows have under the null;
@@ -467,20 +470,18 @@ def smooth_noise(pair: TargetData, value: float, null: str, *, random_state: int
     because s falls with the bandwidth; so the value of r + e is at most v + u.
     """
     if pair.cluster is not None:
-        return NullSummary.unknown(value, "no p-value with clusters")
+        return NullSummary.unknown(value, Method.NO_CLUSTER_TEST)
     if effective_events_of(pair) < EFFECTIVE_EVENTS:  # for the masses to be normal
-        reason = f"no p-value: fewer than {EFFECTIVE_EVENTS:.0f} events are expected"
-        return NullSummary.unknown(value, reason)
+        return NullSummary.unknown(value, Method.FEW_EVENTS)
     rng = np.random.default_rng(random_state)
 
     def block(deviation: Array, _first: int, count: int) -> Array:
         masses = (rng.normal(size=deviation.size) * deviation for _ in range(count))
         return np.array([fixed_point(spectrum_of(mass), ROUGH, value) for mass in masses])
 
-    model, happened = (node_deviations(pair, NODES, kind) for kind in (null, "residual"))
-    simulate, method = partial(block, model), "simulation on a grid"
-    found = max_statistic_p(value, simulate, SMOOTH_DRAWS, method=method)
-    if null == "residual":
+    model, happened = (node_deviations(pair, NODES, kind) for kind in (null, Null.RESIDUAL))
+    found = max_statistic_p(value, partial(block, model), SMOOTH_DRAWS, method=Method.GRID_SIMULATION)
+    if null == Null.RESIDUAL:
         return found
     # The noise that the data have; nodes at which nothing happened by luck keep the model's share of it.
     wider = math.sqrt(max(1.0, (happened @ happened) / max(model @ model, 1e-300)))
@@ -488,10 +489,10 @@ def smooth_noise(pair: TargetData, value: float, null: str, *, random_state: int
     return found.no_narrower(max(wider * found.quantile, own))
 
 
-def node_deviations(pair: TargetData, steps: int, null: str) -> Array:
+def node_deviations(pair: TargetData, steps: int, null: Null) -> Array:
     """Standard deviation of the residual mass at each node of a grid, per unit of weight."""
     predicted = pair.predicted
-    spread = (pair.observed - predicted) ** 2 if null == "residual" else predicted * (1.0 - predicted)
+    spread = (pair.observed - predicted) ** 2 if null == Null.RESIDUAL else predicted * (1.0 - predicted)
     node = np.rint(predicted * steps).astype(np.int64)
     variance = np.bincount(node, spread * pair.weights[1], steps + 1)
     return np.sqrt(variance) / max(float(pair.weights[0].sum()), 1e-300)

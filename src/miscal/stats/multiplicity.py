@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from miscal.codes.inference import Null
 from miscal.data.libraries import special
 from miscal.data.target import TargetData
 from miscal.stats.binomial import NORMAL_EVENTS, binomial_tail, equal_weights
@@ -204,7 +205,7 @@ def cell_gap_intervals(
     ([-0.0162], [0.02])
     """
     with unwarned():
-        if how.null == "bernoulli":
+        if how.null == Null.BERNOULLI:
             least, most = _mean_events(sums, level / tests, weighted=how.weighted)
             return (sums.predicted - most) / sums.weight, (sums.predicted - least) / sums.weight
         noise, blocks = cell_noise(sums, how.rows)

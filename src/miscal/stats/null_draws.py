@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from miscal.codes.inference import Method, Null
 from miscal.data.arrays import Array
 from miscal.data.target import TargetData
 from miscal.kernels import order, simulate
@@ -40,14 +41,24 @@ Block = Callable[[int, int], Floats]
 
 @dataclass(frozen=True)
 class CellDraws:
-    """Draws of the cells' Σw·y*: of matched binomials, rows, normals, flipped signs or clusters, in words which.
+    """Draws of the cells' Σw·y* under a null model.
 
-    together : what a statistic of the draws is spread by
+    Attributes
+    ----------
+    method : Method
+        How they are drawn.
+    block : callable
+        Gives draws ``first .. first + count - 1``, (draws, cells).
+    spread_factor : float
+        A statistic of the draws is spread around its mean by this.
+    sparse_cells : bool
+        Whether cells with few events are drawn from the predictions, whatever `method` says of the others.
     """
 
-    words: str
+    method: Method
     block: Block
-    together: float = 1.0
+    spread_factor: float = 1.0
+    sparse_cells: bool = False
 
 
 def stretch_of(sums: CellSums, rows: CellRows | None) -> Floats:
@@ -84,13 +95,13 @@ def cell_draws(sums: CellSums, how: CellTestSettings, draws: int = 999) -> CellD
     rows, seed = how.rows, how.seed
     if rows is not None and ((np.diff(rows.offsets) == 0) & (sums.weight > 0.0)).any():
         rows = None  # rows of some cells were left out: the sums know all of them
-    if how.null == "bernoulli":
+    if how.null == Null.BERNOULLI:
         if how.weighted and rows is not None and rows.rows * draws <= ROW_DRAWS:
-            return CellDraws("simulation", _outcomes(rows, seed))
-        return CellDraws("simulation", _matched(sums, seed))
+            return CellDraws(Method.SIMULATION, _outcomes(rows, seed))
+        return CellDraws(Method.SIMULATION, _matched(sums, seed))
     if how.model_variance and rows is not None and few_clusters(rows, draws):
         by_cluster = ClusterDraws.of(rows, int(seed), sums.predicted, rows.offsets)
-        return CellDraws(by_cluster.words, by_cluster.block)
+        return CellDraws(Method.CLUSTER_DRAWS, by_cluster.block)
     blocks = None if rows is None else cluster_blocks(rows)
     flips = _flips(sums, blocks, how, draws)
     sparse = (sums.weight > 0.0) & (effective_events(sums) < EFFECTIVE_EVENTS)
@@ -125,7 +136,7 @@ def _sparse(
         drawn[:, sparse] = mean + within * (matched(first, count)[:, sparse] - mean)
         return drawn
 
-    return CellDraws(f"{flips.words}, cells of few events drawn from the predictions", block, together)
+    return CellDraws(flips.method, block, together, sparse_cells=True)
 
 
 def _flips(sums: CellSums, blocks: ClusterBlocks | None, how: CellTestSettings, draws: int) -> CellDraws:
@@ -134,11 +145,11 @@ def _flips(sums: CellSums, blocks: ClusterBlocks | None, how: CellTestSettings, 
     if blocks is None or blocks.residual.size * draws > ROW_DRAWS:
         squares = sums.residual2 if blocks is None else blocks.squares()
         normals = sums.predicted * 1.0, stretch * np.sqrt(squares)
-        return CellDraws("residuals", _of_cells(simulate.draw_normal, normals, how.seed))
+        return CellDraws(Method.RESIDUALS, _of_cells(simulate.draw_normal, normals, how.seed))
     cells = blocks.cells()
     residual = blocks.residual * stretch[cells]
     rows = -residual, residual, np.full(residual.size, 0.5), blocks.cluster, cells
-    return CellDraws("sign flips", _of_rows(rows, how.seed, sums.predicted))
+    return CellDraws(Method.SIGN_FLIPS, _of_rows(rows, how.seed, sums.predicted))
 
 
 def _outcomes(rows: CellRows, seed: np.uint64) -> Block:
@@ -219,7 +230,7 @@ def _compound(sums: CellSums, units: Floats) -> Floats:
 def consistency_band(sums: CellSums, how: CellTestSettings) -> tuple[Floats, Floats, Floats]:
     """Standard error of each cell's observed rate under the null, and where 95% of such rates fall, cell by cell."""
     variance = sums.variance
-    if how.null == "residual":
+    if how.null == Null.RESIDUAL:
         variance = cell_noise(sums, how.rows)[0]
     else:
         how = replace(how, rows=None)
@@ -230,7 +241,7 @@ def consistency_band(sums: CellSums, how: CellTestSettings) -> tuple[Floats, Flo
         else:
             stream = cell_draws(sums, how)
             # Draws of every row take longer than draws of sums.
-            block = stream.block(0, 199 if stream.words == ClusterDraws.words else 999)
+            block = stream.block(0, 199 if stream.method is Method.CLUSTER_DRAWS else 999)
             band = np.quantile(block, [0.025, 0.975], axis=0) / sums.weight
     low, high = np.clip(band, 0.0, 1.0)
     return error, low, high
@@ -287,12 +298,12 @@ class WalkSteps:
         return steps
 
 
-def steps_of(pair: TargetData, how: CellTestSettings, draws: int) -> tuple[Block, str]:
-    """Residuals of rows in draws of a null, ``block(first, count)``, (rows, count), and in words which null it is."""
-    flips, seed = how.null == "residual", how.seed
+def steps_of(pair: TargetData, how: CellTestSettings, draws: int) -> tuple[Block, Method]:
+    """Residuals of rows in draws of a null, ``block(first, count)``, (rows, count), and how they are drawn."""
+    flips, seed = how.null == Null.RESIDUAL, how.seed
     if flips and how.model_variance and few_clusters(pair, draws):
-        return ClusterDraws.of(pair, int(seed)).of_rows, ClusterDraws.words
-    return WalkSteps.of(pair, flips, seed).block, "sign flips" if flips else "simulation"
+        return ClusterDraws.of(pair, int(seed)).of_rows, Method.CLUSTER_DRAWS
+    return WalkSteps.of(pair, flips, seed).block, Method.SIGN_FLIPS if flips else Method.SIMULATION
 
 
 Listed = tuple[Array, Array]  # positions of the rows of all lists, and where each begins

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from miscal.aggregate.summary import PREDICTED, PRODUCT, SQUARE, TRIALS, WEIGHT, weight_sums
 from miscal.aggregate.tally import Tally
 from miscal.cells.partitions import OF_SCORE, Ranges
+from miscal.codes.inference import Method, Null, NullReason
 from miscal.data.arrays import Array
 from miscal.data.checks import one_of
 from miscal.data.libraries import special
@@ -23,7 +24,6 @@ from miscal.stats.cell_sums import (
     CellTestSettings,
     Floats,
     Integers,
-    Null,
     OutcomeSamplingVariance,
     ResidualVariance,
     effective_events,
@@ -32,7 +32,6 @@ from miscal.stats.cell_sums import (
 )
 
 STOP = 20  # draws that reach a value, after which no more are made
-TOO_SMALL = "too small to judge"
 FEW_BLOCKS = 25  # below it signs are flipped in simulation; from it the studentised sum is used
 # Standard deviations: once in a thousand where weights and outcomes have nothing to do with each other.
 CRITICAL = 3.3
@@ -72,7 +71,7 @@ def cluster_blocks(rows: CellRows) -> ClusterBlocks:
 def residual_p_values(
     sums: CellSums, how: CellTestSettings, draws: int
 ) -> tuple[Floats, NDArray[np.object_]]:
-    """Give p-values of cells under sign flips, and in words how they were found.
+    """Give p-values of cells under sign flips, and the `Method` of each.
 
     The sum of residuals over ``sqrt(Σ D²)``, D a cluster's sum (a row's without clusters), as Student's t on one less
     degree of freedom than clusters; flips of the signs themselves below 25 clusters. The larger of ``sums.variance``
@@ -82,7 +81,7 @@ def residual_p_values(
     rows = how.rows
     noise, number = cell_noise(sums, rows)
     p_value = _student(sums.off, np.maximum(noise, sums.variance), number)
-    method = np.full(number.size, "residuals", object)
+    method = np.full(number.size, Method.RESIDUALS, object)
     small = number < (FEW_BLOCKS if rows is None else 2.0)
     if how.binary:
         events = effective_events(sums)
@@ -101,8 +100,8 @@ def residual_p_values(
         below, above, made = simulated(flips, -reach, reach, chosen, most, how.seed)
         flipped = np.minimum((1.0 + below + above) / (1.0 + made), 1.0)
         p_value[chosen] = np.maximum(p_value[chosen], flipped)
-        method[chosen] = "sign flips"
-    p_value[small], method[small] = np.nan, TOO_SMALL
+        method[chosen] = Method.SIGN_FLIPS
+    p_value[small], method[small] = np.nan, Method.TOO_SMALL
     return p_value, method
 
 
@@ -193,10 +192,10 @@ def _constant(outcomes: Floats) -> bool:
 # ---- which null a call uses ------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class NullModel:
-    """Which null a call uses, and why in words; how residuals spread where outcomes are not binary, and their units."""
+    """Which null a call uses, and why; how residuals spread where outcomes are not binary, and their units."""
 
     null: Null
-    reason: str
+    reason: NullReason
     outcome_weights: bool = False
     spread: ResidualVariance | OutcomeSamplingVariance | None = None
     binary: bool = True
@@ -223,10 +222,8 @@ class NullModel:
         return replace(sums, variance=self.spread.floor(sums, narrow=narrow))
 
 
-OUTCOME_WEIGHTS = NullModel(
-    "residual", "Sign-flip null, because the weights depend on the outcome.", outcome_weights=True
-)
-BY_THE_MODEL = NullModel("bernoulli", "Noise of outcomes drawn from the predictions.")
+OUTCOME_WEIGHTS = NullModel(Null.RESIDUAL, NullReason.OUTCOME_WEIGHTS, outcome_weights=True)
+BY_THE_MODEL = NullModel(Null.BERNOULLI, NullReason.PREDICTIONS)
 
 
 def choose_null(pair: TargetData, null: str, classes: Array | None = None) -> NullModel:
@@ -234,29 +231,24 @@ def choose_null(pair: TargetData, null: str, classes: Array | None = None) -> Nu
 
     classes : (n, K) probabilities, where the outcomes of the pair are classes
     """
-    one_of("null", null, ("bernoulli", "residual"))
+    one_of("null", null, tuple(map(str, Null)))
     if not pair.binary:
-        reason = "one sign a cluster"
-        if pair.cluster is None:
-            reason = "because the observed values are not 0 and 1"
+        reason = NullReason.MEANS if pair.cluster is None else NullReason.MEANS_IN_CLUSTERS
         spread = ResidualVariance.of(pair)
-        return NullModel(
-            "residual", f"Sign-flip null, {reason}.", False, spread, binary=False, units=pair.units
-        )
+        return NullModel(Null.RESIDUAL, reason, False, spread, binary=False, units=pair.units)
     if outcome_weights(pair, classes):
         return OUTCOME_WEIGHTS if classes is not None else by_kept_outcomes(_sums_of_rows(pair))
     if pair.cluster is not None:
-        return NullModel("residual", "Noise of whole clusters, because their rows go together.")
-    if null == "residual":
-        return NullModel("residual", "Sign-flip null.")
+        return NullModel(Null.RESIDUAL, NullReason.CLUSTERS)
+    if null == Null.RESIDUAL:
+        return NullModel(Null.RESIDUAL, NullReason.REQUESTED)
     return BY_THE_MODEL
 
 
 def by_kept_outcomes(sums: CellSums) -> NullModel:
     """The noise where weights depend on the outcome, as narrow cells of the score show it, or rows."""
-    quiet = "no cell is taken for quieter than is usual for its predictions"
-    reason = f"{OUTCOME_WEIGHTS.reason[:-1]}; {quiet}."
-    return replace(OUTCOME_WEIGHTS, reason=reason, spread=OutcomeSamplingVariance.of(sums))
+    spread = OutcomeSamplingVariance.of(sums)
+    return replace(OUTCOME_WEIGHTS, reason=NullReason.OUTCOME_SAMPLING, spread=spread)
 
 
 def _sums_of_rows(pair: TargetData) -> CellSums:

@@ -17,6 +17,7 @@ from miscal.auditing.search.score_profiles import along_of_tally
 from miscal.cells.condition import Conjunction
 from miscal.cells.partitions import OF_SCORE, BinPooling, Ranges
 from miscal.cells.ranges import quantile_edges
+from miscal.codes.inference import Null
 from miscal.data.columns import Columns
 from miscal.metrics.pooled import pooled
 from miscal.metrics.score_errors import MEANS
@@ -111,7 +112,7 @@ def luck(
         return errors, smallest
     raw = CellSums.joined([place.raw for place in places])
     noise = np.sqrt(rows.variance(raw)) / raw.weight
-    if rows.noise.null == "residual":
+    if rows.noise.null == Null.RESIDUAL:
         return noise, reach * noise
     half = 0.5 * raw.weight2 / raw.weight  # an event, so that no rate is 0
     predicted, happened = (

@@ -13,6 +13,7 @@ from miscal.auditing.search.coded_columns import CodedColumn
 from miscal.cells.condition import Conjunction
 from miscal.cells.partitions import LevelPooling, Numbered
 from miscal.cells.ranges import bin_index
+from miscal.codes.inference import Null
 from miscal.data.arrays import Array, Plain
 from miscal.data.columns import Column
 from miscal.data.target import TargetData
@@ -144,7 +145,7 @@ class SearchContext:
 
     def variance(self, sums: CellSums) -> Floats:
         """Variance of Σw(y - p) in each cell; of outcomes that are no events at least what is usual."""
-        own = sums.residual2 if self.noise.null == "residual" else sums.variance
+        own = sums.residual2 if self.noise.null == Null.RESIDUAL else sums.variance
         if self.noise.spread is not None:
             own = np.maximum(own, self.noise.spread.floor(sums))
         return own * self.spread
@@ -164,7 +165,7 @@ class SearchContext:
         It depends on the predictions alone, so that cells which could never be significant may be left out before
         anything is counted (Tarone).
         """
-        if self.raw.weight is not None or self.noise.null == "residual":
+        if self.raw.weight is not None or self.noise.null == Null.RESIDUAL:
             return np.zeros(sums.rows.size)
         ends = np.zeros_like(sums.rows), sums.weight
         none, every = (self.p_values(replace(sums, observed=end)) for end in ends)

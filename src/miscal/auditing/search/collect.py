@@ -30,6 +30,7 @@ from miscal.auditing.search.coded_columns import CodedColumn, calendar_edges, fi
 from miscal.auditing.search.score_profiles import alongs, shapes_of, tested, whole_along
 from miscal.auditing.search.score_tails import extreme_places, fine_sums
 from miscal.cells.coding import range_pooling
+from miscal.codes.inference import Method
 from miscal.data.arrays import Array, Plain
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
@@ -50,8 +51,6 @@ POINTS, LEAST_POINTS = 58, 12  # of a curve; with fewer the ranges say it all
 SPAN = 0.3  # of the rows in a window: three of ten ranges, so that the curve can follow the dots
 LEAST_ROWS = 100
 KEPT = 1 << 11  # cells of a column whose sums along the score are kept
-# P-values that cannot be as small as need be.
-SIMULATED = ("simulation", "sign flips", "outcomes drawn by cluster")
 
 
 class ProgressReporter:
@@ -201,7 +200,7 @@ def judge_columns(looked: TargetSearch, tests: Multiplicity) -> None:
     looked.tests = tests
     rows, kuiper = looked.rows, looked.score.extra["kuiper_noise"]
     # A simulated p-value cannot be small enough to be seen among thousands of tests: it gets a share of its own.
-    family, p_value = "score" if kuiper["method"] in SIMULATED else "columns", kuiper["p_value"]
+    family, p_value = "score" if Method(kuiper["method"]).simulated else "columns", kuiper["p_value"]
     along = whole_along(looked)
     every = np.arange(rows.raw.rows)
     sums = looked.all or (sums_of(rows.raw, every), sums_of(rows.beyond, every))

@@ -21,6 +21,7 @@ from miscal.auditing.search.coded_columns import CodedColumn, coarse_part, small
 from miscal.auditing.search.collect import AuditOptions, suspicion
 from miscal.cells.condition import FULL
 from miscal.cells.subpopulations import Conjunctions
+from miscal.codes.inference import Null
 from miscal.data.columns import Column
 from miscal.data.libraries import special
 from miscal.data.predictions import Predictions
@@ -190,7 +191,7 @@ def look_at_subpopulations(predictions: Predictions, looked: TargetSearch, wante
     draws = DRAWS[wanted.effort]
     if rows * draws * partitions > WORK:
         # More draws than are ever made, so that the inequality takes over; signs cannot be flipped but by simulation.
-        flips = looked.rows.noise.null == "residual"
+        flips = looked.rows.noise.null == Null.RESIDUAL
         draws = max(LEAST_DRAWS, int(WORK / (rows * partitions))) if flips else int(2e8 / rows) + 2
     give_back(rows)
     result = by_subpopulation(

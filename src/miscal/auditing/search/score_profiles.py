@@ -38,6 +38,7 @@ from miscal.auditing.search.cell_grids import (
 )
 from miscal.cells.partitions import LevelPooling, Numbered
 from miscal.cells.ranges import bin_index
+from miscal.codes.inference import Null
 from miscal.stats.cell_sums import EFFECTIVE_EVENTS, CellSums, Floats, exceeding
 from miscal.stats.cluster_draws import cluster_p
 from miscal.stats.sign_flip import ShapeTest, shape_test
@@ -48,7 +49,7 @@ def along_of(rows: SearchContext, codes: Floats, places: int) -> RawAndRecalibra
     grid = rows.grid
     crossed = codes.astype(np.int32) * np.int32(grid.cells) + grid.codes
     pooling = LevelPooling(crossed, Numbered(places * grid.cells))
-    plain = rows.raw.plain and rows.raw.binary and rows.noise.null == "bernoulli"
+    plain = rows.raw.plain and rows.raw.binary and rows.noise.null == Null.BERNOULLI
     sums = ((mean_tally if plain else tally)(pair, pooling) for pair in (rows.raw, rows.beyond))
     both = RawAndRecalibrated(*(along_of_tally(made, rows) for made in sums))
     return both.map(lambda values: values.reshape(places, -1))
@@ -58,7 +59,7 @@ def along_of_tally(made: Tally, rows: SearchContext) -> ScoreProfile:
     """The sums of a tally of cells of the score, or of places and such cells, one after the other."""
     weight, predicted = made.weight, made.predicted
     if "variance" in made.columns:
-        noise = made.residual2 if rows.noise.null == "residual" else made.variance
+        noise = made.residual2 if rows.noise.null == Null.RESIDUAL else made.variance
     else:  # scores of one cell taken for their mean, which overstates their noise and never understates it
         noise = predicted * (1.0 - predicted / np.maximum(weight, 1e-300))
     spread = rows.noise.spread

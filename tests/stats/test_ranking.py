@@ -9,6 +9,7 @@ from scipy.stats import norm
 from miscal.auditing.search.build_findings import luck
 from miscal.auditing.search.candidates import Candidate, RowMaskSegment
 from miscal.auditing.search.cell_grids import SearchContext, sums_of
+from miscal.codes.inference import Method, Null, NullReason
 from miscal.data.target import TargetData
 from miscal.stats.binomial import cell_p_values
 from miscal.stats.cell_sums import CellTestSettings, rows_of_cells
@@ -49,7 +50,7 @@ def place_of(p: np.ndarray, y: np.ndarray, cluster: np.ndarray | None = None) ->
     every = np.arange(p.size)
     sums = sums_of(pair, every)
     null = "bernoulli" if cluster is None else "residual"
-    return SearchContext(pair, pair, NullModel(null, "", False)), Candidate(
+    return SearchContext(pair, pair, NullModel(Null(null), NullReason.REQUESTED)), Candidate(
         RowMaskSegment("field", every >= 0, ""), (), 0.0, "columns", sums, sums
     )
 
@@ -114,8 +115,8 @@ def test_draws_use_rows_only_when_all_are_there_and_affordable():
         cell_draws(sums, CellTestSettings(rows=full)).block(0, 9), cell_draws(sums, CellTestSettings()).block(0, 9)
     )
     flipped = CellTestSettings(null="residual", rows=full)
-    assert cell_draws(sums, flipped).words == "sign flips"
-    assert cell_draws(sums, CellTestSettings(null="residual", rows=part)).words == "residuals"
-    assert cell_draws(sums, flipped, draws=10**6).words == "residuals"
+    assert cell_draws(sums, flipped).method is Method.SIGN_FLIPS
+    assert cell_draws(sums, CellTestSettings(null="residual", rows=part)).method is Method.RESIDUALS
+    assert cell_draws(sums, flipped, draws=10**6).method is Method.RESIDUALS
     found = aggregate_null(sums, PooledError(1.0, sums.weight), CellTestSettings(null="residual", rows=part), draws=99)
     assert found.method == "residuals"

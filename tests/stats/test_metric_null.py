@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from miscal.aggregate.in_memory import Walk
+from miscal.codes.inference import Method
 from miscal.data.target import TargetData
 from miscal.stats.binomial import cell_p_values
 from miscal.stats.cell_sums import CellSums, CellTestSettings, rows_of_cells
@@ -98,9 +99,9 @@ def test_blocks_of_draws_change_nothing(monkeypatch):
 
 
 def test_words_at_the_end_of_the_scale():
-    assert summary_of_draws(9.0, np.arange(9.0), method="simulation").p_value == 0.1
-    assert summary_of_draws(8.0, np.arange(9.0), method="simulation").p_value == 0.2
-    assert math.isnan(summary_of_draws(math.nan, np.arange(9.0), method="simulation").p_value)
+    assert summary_of_draws(9.0, np.arange(9.0), method=Method.SIMULATION).p_value == 0.1
+    assert summary_of_draws(8.0, np.arange(9.0), method=Method.SIMULATION).p_value == 0.2
+    assert math.isnan(summary_of_draws(math.nan, np.arange(9.0), method=Method.SIMULATION).p_value)
 
 
 def test_perfect_certain_predictions_have_value_and_floor_zero():
@@ -349,5 +350,5 @@ def test_beyond_score_takes_edge_cases():
 def test_an_interval_of_an_error_does_not_begin_below_nothing():
     assert seminorm_interval(0.03, 0.04) == (0.0, 0.03 + 0.04)
     assert seminorm_interval(0.05, 0.04) == (0.05 - 0.04, 0.05 + 0.04)
-    found = summary_of_draws(0.01, np.linspace(0.0, 0.05, 99), method="simulation")
+    found = summary_of_draws(0.01, np.linspace(0.0, 0.05, 99), method=Method.SIMULATION)
     assert found.interval[0] == 0.0
