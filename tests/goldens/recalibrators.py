@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from miscal import recalibrate
 from miscal.data.errors import MiscalError
-from miscal.export.formula_sql import DIALECTS
+from miscal.export.dialects import DIALECTS
 from miscal.recalibrate import choose
 from tests.goldens import data
 from tests.goldens.normalise import Plain, plain, state

@@ -17,6 +17,7 @@ from miscal import MiscalError
 from miscal.cells.condition import Condition, Conjunction
 from miscal.cells.parse import parse, rows_where
 from miscal.data.columns import Columns, column
+from miscal.export.predicate import where_clause
 
 HARD = [
     "O'Hare", "Yahoo!", "New  York", "New York", "x and", "and", "or x", "18 to 25", 'say "no"', "both ' and \"",
@@ -92,7 +93,7 @@ def test_rows_are_those_of_the_sql(made: tuple[Conjunction, dict[str, str]]) -> 
     )
     columns = Columns({name: column(name, table[name]) for name in kinds})
     rows = table.append_column("#", pa.array(np.arange(size)))  # noqa: F841  # found by the query
-    found = duckdb.sql(f'SELECT "#" FROM rows WHERE {conjunction.sql("duckdb")} ORDER BY 1').fetchall()
+    found = duckdb.sql(f'SELECT "#" FROM rows WHERE {where_clause(conjunction, "duckdb")} ORDER BY 1').fetchall()
     assert [row for (row,) in found] == np.flatnonzero(conjunction.rows(columns)).tolist()
 
 

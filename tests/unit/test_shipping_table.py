@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from miscal import recalibrate
-from miscal.export.formula_sql import DIALECTS
+from miscal.export.dialects import DIALECTS
 from scripts.run_table import PAGE as RUN
 from scripts.run_table import fitted
 

@@ -24,10 +24,11 @@ from miscal.auditing.search.candidates import TargetSearch
 from miscal.auditing.search.cell_grids import SearchContext
 from miscal.auditing.search.coded_columns import fine_part
 from miscal.auditing.search.collect import AuditOptions, SearchResult, leave_out_by_effort
-from miscal.cells.condition import NOMINAL, number_of
+from miscal.cells.condition import NOMINAL
 from miscal.cells.partitions import Ranges
 from miscal.cells.ranges import bin_index
 from miscal.data.arrays import Plain, expanded
+from miscal.data.column_types import number_of
 from miscal.data.errors import refusal
 from miscal.data.target import TargetData, pair
 from miscal.metrics import from_sums

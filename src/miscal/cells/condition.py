@@ -8,28 +8,23 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from miscal.data.arrays import Array, Plain
-from miscal.data.checks import one_of
+from miscal.data.column_types import moment_of, number_of, shortest_text
 from miscal.data.columns import Column
 
 FULL = "full population"
 SHOWN_LEVELS = 6
 SHORT = 7  # characters up to which a number is shown whole
 NOMINAL = ("category", "boolean")
-MICROSECONDS = 86_400_000_000  # of a day
-EPOCH, DAY = datetime(1970, 1, 1, tzinfo=UTC), timedelta(days=1)
 WORDS = {"in", "is", "and", "or", "not"}
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-DIALECTS = ("duckdb", "sqlite", "postgres")
 LARGEST = float(np.finfo(np.float64).max)
 Level = str | float
 
@@ -152,30 +147,6 @@ class Condition:
         }
         return cls(str(content["column"]), **given)
 
-    def sql(self, dialect: str = "duckdb") -> str:
-        """A WHERE clause with exact edges, for duckdb, sqlite or postgres."""
-        one_of("dialect", dialect, DIALECTS)
-        kind, value = self.kind, '"' + self.column.replace('"', '""') + '"'
-        value = _moment(value) if kind == "date" and dialect == "sqlite" else value
-        # NaN is above all numbers where a database has it, and infinity is no value of an audit.
-        absent = f"{value} IS NULL OR {value} > {LARGEST!r}" if kind == "numeric" else f"{value} IS NULL"
-        if self.levels == ():
-            return f"({absent})" if self.missing else "FALSE"
-        parts = [f"{value} IS NOT NULL"]
-        if self.low is not None:
-            sign, text = end_words(self.low, kind)
-            parts.append(f"{value} {MIRROR[sign]} {_number(text, kind, dialect)}")
-        if self.high is not None or kind == "numeric":
-            high = LARGEST if self.high is None else self.high
-            sign, text = end_words(high, kind, upper=True)
-            parts.append(f"{value} {sign} {_number(text, kind, dialect)}")
-        for levels, words in ((self.levels, "IN"), (self.excluded, "NOT IN")):
-            if levels:
-                every = ", ".join(_level(level, kind, dialect) for level in levels)
-                parts.append(f"{value} {words} ({every})")
-        known = " AND ".join(parts)
-        return f"({known} OR {absent})" if self.missing else f"({known})"
-
     def both(self, other: Condition) -> Condition | None:
         """One condition on the same column that says what both say together; None where none does."""
         if self.column != other.column:
@@ -241,10 +212,6 @@ class Conjunction:
         """The inverse of `to_dict`."""
         return cls(tuple(Condition.from_dict(one) for one in content))
 
-    def sql(self, dialect: str = "duckdb") -> str:
-        """A WHERE clause with exact edges, for duckdb, sqlite or postgres."""
-        return " AND ".join(condition.sql(dialect) for condition in self.conditions) or "TRUE"
-
 
 def just_above(value: float) -> float:
     """The next number above."""
@@ -262,27 +229,7 @@ def number_text(value: float, kind: str = "numeric") -> str:
         text = moment_of(value)
         if text is not None and number_of(text) == value:
             return text
-    return repr(float(value) + 0.0).removesuffix(".0")
-
-
-def moment_of(value: float) -> str | None:
-    """A number of days as a date, with its time where it has one; None where no calendar has it."""
-    try:
-        moment = EPOCH + timedelta(microseconds=round(value * MICROSECONDS))
-    except (OverflowError, ValueError):
-        return None
-    return moment.replace(tzinfo=None).isoformat().removesuffix("T00:00:00")
-
-
-def number_of(word: str) -> float | None:
-    """A number or a date (in days) as a float; None where the word is neither."""
-    with suppress(ValueError):
-        return float(word)
-    with suppress(ValueError):
-        moment = datetime.fromisoformat(word)
-        days, part = divmod((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH, DAY)
-        return days + part / DAY
-    return None
+    return shortest_text(value)
 
 
 @lru_cache(1 << 14)
@@ -321,30 +268,3 @@ def level_word(level: str) -> str:
     if plain and not {"and", "or"} & set(words):
         return level
     return '"' + level.replace('"', '""') + '"'
-
-
-def _level(level: Level, kind: str, dialect: str) -> str:
-    if not isinstance(level, str):
-        return _number(number_text(level, kind), kind, dialect)
-    if kind == "boolean":
-        return level.upper()
-    spell = "char" if dialect == "sqlite" else "chr"
-    # What cannot be seen, a line's end for instance, is spelt: one line in all.
-    marks = level.replace("'", "''")
-    return (
-        "'"
-        + "".join(mark if mark.isprintable() else f"' || {spell}({ord(mark)}) || '" for mark in marks)
-        + "'"
-    )
-
-
-def _number(text: str, kind: str, dialect: str) -> str:
-    if kind == "date":
-        moment = moment_of(number_of(text) or 0.0) or text
-        return _moment(f"'{moment.replace('T', ' ')}'") if dialect == "sqlite" else f"TIMESTAMP '{moment}'"
-    return text if "e" in text else f"{text}e0"  # with an exponent it is a double and not a decimal
-
-
-def _moment(value: str) -> str:
-    """A date or a time as SQLite keeps it, text of either form, as text of one form."""
-    return f"strftime('%Y-%m-%d %H:%M:%f', {value})"

@@ -25,8 +25,8 @@ from miscal.cells.condition import (
     Conjunction,
     Level,
     just_below,
-    number_of,
 )
+from miscal.data.column_types import number_of
 from miscal.data.columns import Column
 from miscal.data.errors import MiscalError, nearest, refusal
 

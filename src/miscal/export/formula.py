@@ -20,6 +20,7 @@ import numpy as np
 from miscal.cells.coding import Encoding
 from miscal.data.arrays import Floats
 from miscal.data.errors import MiscalError
+from miscal.export.dialects import EXP_LIMIT
 
 if TYPE_CHECKING:
     from miscal.recalibrate.base import Recalibrator
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 LOGIT_CLIP = 1e-12
 LARGEST = 1.7976931348623157e308
 LEAST_SCORE = 1e-280
-FARTHEST = 700.0  # EXP of more is refused by some databases, and changes no digit of a probability
-WHOLE = 1 << 63  # where 64-bit integers end
 EXACT = 1 << 53  # whole numbers from here on merge as floats
 
 
@@ -343,7 +342,7 @@ def logit(clip: float = LOGIT_CLIP) -> Linear:
 
 def exp(inner: Node) -> Exp:
     """exp(node), of a number held where it neither overflows nor underflows."""
-    return Exp(Clipped(inner, -FARTHEST, FARTHEST))
+    return Exp(Clipped(inner, -EXP_LIMIT, EXP_LIMIT))
 
 
 def log_above(low: float) -> Log:

@@ -10,6 +10,7 @@ import numpy as np
 from miscal.data.checks import SUM_TOLERANCE
 from miscal.data.errors import MissingExtra, refusal
 from miscal.export import formula as nodes
+from miscal.export.dialects import INT64_LIMIT
 
 if TYPE_CHECKING:
     from miscal.recalibrate.base import Recalibrator
@@ -247,7 +248,7 @@ def _codes(graph: Graph, node: nodes.Level) -> str:
     if kind is None:
         got = "its levels are of mixed types"
     elif kind is int and not all(
-        isinstance(each, int) and -nodes.WHOLE <= each < nodes.WHOLE for each in levels
+        isinstance(each, int) and -INT64_LIMIT <= each < INT64_LIMIT for each in levels
     ):
         got, hint = "its levels are not all 64-bit integers", "fit it as text"
     elif kind is str and "" in levels:

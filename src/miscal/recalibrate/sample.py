@@ -17,6 +17,7 @@ from miscal.data.libraries import special
 from miscal.data.predictions import Predictions
 from miscal.data.target import TargetData
 from miscal.export import formula as nodes
+from miscal.export.dialects import EXP_LIMIT
 from miscal.metrics.losses import pooled_scores
 
 Map: TypeAlias = Callable[[Floats], Floats]
@@ -62,7 +63,7 @@ class OutcomeFamily:
 
 def exp_held(link: Floats) -> Floats:
     """The exponential, held where it neither overflows nor underflows, as formulas hold it."""
-    return np.exp(np.clip(link, -nodes.FARTHEST, nodes.FARTHEST))
+    return np.exp(np.clip(link, -EXP_LIMIT, EXP_LIMIT))
 
 
 FAMILIES = {

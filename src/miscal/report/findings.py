@@ -15,6 +15,7 @@ from miscal.cells.condition import Conjunction
 from miscal.codes.audit import FindingKind
 from miscal.data.arrays import Plain
 from miscal.data.errors import visible
+from miscal.export.predicate import clauses_by_key, where_clause
 from miscal.report import wording
 from miscal.report.codec import READERS, JsonMapping, items, mapping, parts, read_record
 
@@ -168,7 +169,7 @@ class Finding:
         """Plain values for JSON."""
         explained = [finding.to_dict() for finding in self.explained]
         fields = asdict(replace(self, explained=()))
-        return fields | {"explained": explained, "sql": self.sql, "sql_sqlite": self.to_sql("sqlite")}
+        return fields | {"explained": explained} | clauses_by_key(self.to_sql)
 
     def to_sql(self, dialect: str = "duckdb") -> str:
         """A WHERE clause that picks exactly its rows, for "duckdb", "postgres" or "sqlite"; empty where none does.
@@ -183,7 +184,7 @@ class Finding:
             has_clause = bool(self.columns) or self.kind != FindingKind.SCORE
         else:
             has_clause = self.kind == FindingKind.SCORE  # the whole table
-        return Conjunction.from_dict(self.condition).sql(dialect) if has_clause else ""
+        return where_clause(Conjunction.from_dict(self.condition), dialect) if has_clause else ""
 
     @property
     def sql(self) -> str:

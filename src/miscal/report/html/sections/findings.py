@@ -13,6 +13,7 @@ import numpy as np
 
 from miscal.cells.condition import Condition
 from miscal.cells.partitions import level_of
+from miscal.export.predicate import clauses_by_key, titles_by_key
 from miscal.report import wording
 from miscal.report.codec import Data, TableColumns
 from miscal.report.findings import Finding
@@ -38,7 +39,6 @@ MOST_EXPLAINED = 6  # places listed on the card of what explains them; the CSV a
 MOST_ALIKE = 8  # other places of the same columns, listed on the card
 _LISTED = "code kind form where parent rows weight predicted observed gap events_off p_value real specific"
 _KEYS = {"over": "predicted too high", "under": "predicted too low", "noise": "within noise"}
-_CLAUSES = {"sql": "duckdb", "sql_sqlite": "sqlite"}
 
 
 def findings(document: AuditReport, most: int = MOST_CARDS) -> Safe:
@@ -122,9 +122,7 @@ def strength(finding: Finding) -> str:
 PANEL_BYTES = 340_000  # of all findings of a page together: figures, tables and clauses
 BESIDE, MOST_LEVELS = 2, 5  # ranges on either side of its own, and other levels of a field
 MOST_SHOWN = 12  # cells that are listed, its own and those beside
-SAID = {"sqlite": "SQLite", "duckdb": "DuckDB and PostgreSQL"}
 LOOK = "Look closer: its scores, its neighbours, its rows as SQL"
-EVERY = "DuckDB, PostgreSQL and SQLite"
 
 
 class Closer:
@@ -137,10 +135,10 @@ class Closer:
         self.clauses: dict[str, dict[str, str]] = {}
         room = PANEL_BYTES
         for finding in sorted(document.real, key=lambda finding: bool(finding.parent)):
-            clauses, made = dict.fromkeys(SAID, ""), Safe("")
+            clauses, made = dict.fromkeys(titles_by_key(), ""), Safe("")
             if room > 0:
-                every = {dialect: finding.to_sql(dialect) for dialect in SAID}
-                clauses |= {dialect: text for dialect, text in every.items() if len(text) <= LONGEST_TEXT}
+                written = clauses_by_key(finding.to_sql)
+                clauses |= {key: text for key, text in written.items() if len(text) <= LONGEST_TEXT}
                 made = join(self._along(finding), self._beside(finding), _rows(clauses))
             room -= len(made) + sum(map(len, clauses.values()))
             self.clauses[finding.where], self.panels[finding.where] = clauses, made
@@ -176,7 +174,7 @@ class Closer:
         """All findings as CSV."""
         table: Data = {key: [getattr(f, key) for f in every] for key in _LISTED.split()}
         table |= {"gap_low": [f.interval[0] for f in every], "gap_high": [f.interval[1] for f in every]}
-        table |= {key: [self.clauses[f.where][dialect] for f in every] for key, dialect in _CLAUSES.items()}
+        table |= {key: [self.clauses[f.where][key] for f in every] for key in titles_by_key()}
         return data_block("findings", table)
 
     def _along(self, finding: Finding) -> Safe | None:
@@ -223,13 +221,25 @@ def _neighbours(entry: ResultView, condition: Condition) -> Safe:
 
 def _rows(clauses: Mapping[str, str]) -> Safe | None:
     """Which rows they are, to be counted again."""
-    known = {text: SAID[dialect] for dialect, text in clauses.items()}
+    by_key = titles_by_key()
+    titles: dict[str, list[str]] = {}  # of the databases that read a text
+    for key, text in clauses.items():
+        if text:
+            titles.setdefault(text, []).extend(by_key[key])
     blocks = [
-        tag("div", tag("p", said if len(known) > 1 else EVERY, class_="quiet"), tag("pre", tag("code", text)))
-        for text, said in reversed(known.items())
-        if text
+        tag(
+            "div",
+            tag("p", _enumerated(names), class_="quiet"),
+            tag("pre", tag("code", text)),
+        )
+        for text, names in titles.items()
     ]
     return tag("div", tag("h4", "Its rows as SQL"), blocks, class_="clause") if blocks else None
+
+
+def _enumerated(names: Sequence[str]) -> str:
+    """Names with commas between them, and "and" before the last."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def marked(finding: Finding) -> dict[str, object]:
