@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.unit.malformed_cases import all_cases, chosen
+from tests.data_input.malformed_cases import all_cases, chosen
 
 
 def main() -> None:

@@ -86,12 +86,12 @@ FAULTS = [
         "pass",
         "tests/aggregate/test_gather_and_add.py tests/aggregate/test_stream.py",
     ),
-    ("cells/condition.py", "rows &= values > self.low", "rows &= values >= self.low", "tests/unit/test_condition.py"),
+    ("cells/condition.py", "rows &= values > self.low", "rows &= values >= self.low", "tests/cells/test_condition.py"),
     (
         "cells/condition.py",
         "rows &= values <= self.high",
         "rows &= values < self.high",
-        "tests/unit/test_condition.py",
+        "tests/cells/test_condition.py",
     ),
     (
         "auditing/same_finding.py",
@@ -133,7 +133,7 @@ FAULTS = [
         "data/checks.py",
         "SUM_TOLERANCE = 1e-4",
         "SUM_TOLERANCE = 1e-1",
-        "tests/unit/test_predictions.py tests/unit/test_malformed.py",
+        "tests/data_input/test_predictions.py tests/data_input/test_malformed.py",
     ),
     (
         "recalibrate/parameters.py",

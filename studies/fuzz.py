@@ -2,7 +2,7 @@
 
     python -m studies.fuzz [--quick] --cases 5000 --audits 200
 
-The cases are those of `tests/unit/fuzz_cases.py`, of which the tests run 600.
+The cases are those of `tests/data_input/fuzz_cases.py`, of which the tests run 600.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import argparse
 import json
 from pathlib import Path
 
-from tests.unit.fuzz_cases import AUDIT, FACTORS, cases, counted
+from tests.data_input.fuzz_cases import AUDIT, FACTORS, cases, counted
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -13,7 +13,7 @@ from scipy import stats
 from miscal.data.target import TargetData
 from miscal.stats.cell_sums import CellSums, CellTestSettings, rows_of_cells
 from miscal.stats.changes import changes
-from tests.cells import sums_of_rows
+from tests.reference_sums import sums_of_rows
 
 
 def holm_by_hand(p_values: list[float]) -> list[float]:

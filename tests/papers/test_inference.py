@@ -23,7 +23,7 @@ from miscal.stats.metric_null import (
 )
 from miscal.stats.multiplicity import holm
 from miscal.stats.null_draws import beyond_score, cell_draws, fold_of_rows
-from tests.cells import sums_of_rows
+from tests.reference_sums import sums_of_rows
 
 
 def enumerated_two_sided(probabilities, count):

@@ -14,7 +14,7 @@ from scipy.stats import binom
 from miscal.data.target import TargetData
 from miscal.stats.binomial import cell_p_values
 from miscal.stats.cell_sums import CellSums, CellTestSettings, rows_of_cells
-from tests.cells import sums_of_rows
+from tests.reference_sums import sums_of_rows
 
 probabilities = st.lists(st.integers(0, 64).map(lambda k: k / 64), min_size=1, max_size=40)
 

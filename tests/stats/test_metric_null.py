@@ -29,7 +29,7 @@ from miscal.stats.metric_null import (
 from miscal.stats.multiplicity import adjusted_z, agreeing, cell_gap_intervals, holm, minimum_detectable_gap
 from miscal.stats.null_draws import beyond_score, fold_of_rows
 from miscal.stats.sign_flip import outcome_weights
-from tests.cells import sums_of_rows
+from tests.reference_sums import sums_of_rows
 
 
 def span(rows):

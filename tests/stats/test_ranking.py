@@ -17,7 +17,7 @@ from miscal.stats.metric_null import PooledError, aggregate_null
 from miscal.stats.multiplicity import adjusted_z, shrunken_gap
 from miscal.stats.null_draws import cell_draws
 from miscal.stats.sign_flip import NullModel
-from tests.cells import sums_of_rows
+from tests.reference_sums import sums_of_rows
 
 
 def test_shrunken_gaps_solve_their_equation_and_never_grow():

@@ -10,7 +10,7 @@ import pytest
 from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
 from miscal.data.sources import read
-from tests.unit.malformed_cases import ARRAYS, TABLES, all_cases, chosen, good
+from tests.data_input.malformed_cases import ARRAYS, TABLES, all_cases, chosen, good
 
 EVERY = all_cases()
 CASES = chosen(EVERY)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations, product
 
-from tests.unit.fuzz_cases import AUDIT, FACTORS, cases, counted, pairs
+from tests.data_input.fuzz_cases import AUDIT, FACTORS, cases, counted, pairs
 
 CASES = cases(600)  # the first 224 hold every pair
 
