@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import miscal
-from miscal.auditing.findings import Finding
 from miscal.export.dialects import DIALECTS, Dialect, DuckDB, Feature, dialect_named
 from miscal.export.predicate import titles_by_key
 from miscal.recalibrate import HistogramBinning
+from miscal.report.findings import Finding
 
 CONDITION = [{"column": "age", "low": 18.0, "high": 31.0}, {"column": "when", "kind": "date", "low": 1.0}]
 
