@@ -161,12 +161,12 @@ FAULTS = [
     ),
     (
         "stats/null_draws.py",
-        "return CellDraws(by_cluster.words, by_cluster.block)",
+        "return CellDraws(Method.CLUSTER_DRAWS, by_cluster.block)",
         "return _flips(sums, cluster_blocks(rows), how, draws)",
         "tests/unit/test_field_false_alarms.py",
     ),
     (
-        "stats/multiplicity.py",
+        "stats/shrinkage.py",
         "0.4 * gaps[picked] + 0.6 * np.sign(gaps[picked])",
         "0.8 * gaps[picked] + 0.2 * np.sign(gaps[picked])",
         "tests/stats/test_ranking.py",

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import miscal
-from miscal.stats.cell_sums import ResidualVariance
+from miscal.stats.null_model import ResidualVariance
 from studies import harness
 
 NAME = "any_mean"

@@ -20,7 +20,7 @@ import numpy as np
 from scipy import stats
 
 import miscal
-from miscal.stats.metric_null import brownian_range_p
+from miscal.stats.kuiper import brownian_range_p
 from studies import harness
 
 ROWS = 2000

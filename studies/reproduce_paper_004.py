@@ -31,8 +31,8 @@ from miscal.data.columns import Columns
 from miscal.data.target import TargetData
 from miscal.metrics.subpopulation_errors import SubpopulationRequest
 from miscal.recalibrate import Augmentation
+from miscal.stats.kuiper import RANGE_MEAN
 from miscal.stats.maxima import deviations, kuiper_errors, scaled_errors
-from miscal.stats.metric_null import RANGE_MEAN
 from studies.needs import need
 
 warnings.filterwarnings("ignore")

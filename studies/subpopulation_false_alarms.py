@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 
 from miscal import Conjunctions, Predictions, by_subpopulation
-from miscal.stats.metric_null import brownian_range_p
+from miscal.stats.kuiper import brownian_range_p
 from studies import harness
 
 NAME = "subpopulation_false_alarms"

@@ -90,7 +90,7 @@ def few_smooth_draws(request: pytest.FixtureRequest) -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         if not getattr(request.module, "ALL_SMOOTH_DRAWS", False):
-            patch.setattr("miscal.stats.metric_null.SMOOTH_DRAWS", FEW_DRAWS)
+            patch.setattr("miscal.stats.smooth_ece.SMOOTH_DRAWS", FEW_DRAWS)
         yield
 
 

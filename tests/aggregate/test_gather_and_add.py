@@ -24,7 +24,7 @@ from miscal.aggregate.tally import Tally
 from miscal.cells.condition import Condition, Conjunction
 from miscal.cells.partitions import LevelPooling, Levels
 from miscal.data.target import pair
-from miscal.stats.sign_flip import sums_depend_on_outcome
+from miscal.stats.null_model import sums_depend_on_outcome
 from tests.aggregate import tables
 
 ROWS = 30_000

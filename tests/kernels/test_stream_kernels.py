@@ -25,9 +25,10 @@ from miscal.kernels.threads import one_of_many, over_blocks
 from miscal.metrics.losses import isotonic_rates
 from miscal.stats.binomial import matched_trials
 from miscal.stats.cell_sums import CellSums, CellTestSettings
-from miscal.stats.metric_null import RANGE_QUANTILE, PooledError, brownian_range_isf
+from miscal.stats.kuiper import RANGE_QUANTILE, brownian_range_isf
+from miscal.stats.metric_null import PooledError
 from miscal.stats.null_draws import cell_draws
-from miscal.stats.sign_flip import kuiper_bridge_p, shape_test
+from miscal.stats.score_shape import kuiper_bridge_p, shape_test
 
 SURE = 2.0**-46
 EDGES = [0.0, 5e-324, 1e-300, SURE / 2, SURE, np.nextafter(SURE, 1.0), 1e-9, 0.5, 1.0 - 1e-9, 1.0 - 2.0**-46, 1.0]

@@ -12,7 +12,8 @@ from miscal.data.target import TargetData
 from miscal.metrics.losses import area_under_curve, pooled_scores
 from miscal.metrics.score_errors import residual_mass
 from miscal.recalibrate import IsotonicCalibration
-from miscal.stats.metric_null import brownian_range_p, smooth_error_at, spectrum_of
+from miscal.stats.kuiper import brownian_range_p
+from miscal.stats.smooth_ece import smooth_error_at, spectrum_of
 from tests.oracles.frozen import HERE, answers, inputs
 
 CLOSE = {"rel": 1e-12, "abs": 1e-14}

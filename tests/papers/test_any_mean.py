@@ -12,7 +12,7 @@ from scipy import stats
 import miscal
 from miscal import metrics
 from miscal.data.target import pair
-from miscal.stats.cell_sums import BINS, LEAST, ResidualVariance
+from miscal.stats.null_model import BINS, LEAST, ResidualVariance
 
 
 def world(rows=900, seed=2):

@@ -13,16 +13,11 @@ from miscal.data.target import TargetData
 from miscal.stats import metric_null
 from miscal.stats.binomial import cell_p_values
 from miscal.stats.cell_sums import CellTestSettings, rows_of_cells
-from miscal.stats.metric_null import (
-    PooledError,
-    aggregate_null,
-    brownian_range_isf,
-    brownian_range_p,
-    simulated_walk,
-    walk_spans,
-)
+from miscal.stats.isotonic import beyond_score, fold_of_rows
+from miscal.stats.kuiper import brownian_range_isf, brownian_range_p, simulated_walk, walk_spans
+from miscal.stats.metric_null import PooledError, aggregate_null
 from miscal.stats.multiplicity import holm
-from miscal.stats.null_draws import beyond_score, cell_draws, fold_of_rows
+from miscal.stats.null_draws import cell_draws
 from tests.reference_sums import sums_of_rows
 
 

@@ -8,7 +8,7 @@ import pytest
 import miscal
 from miscal.stats.cell_sums import CellSums, CellTestSettings
 from miscal.stats.combined_test import Quadratic, drawn_tests, omnibus
-from miscal.stats.metric_null import walk_spans
+from miscal.stats.kuiper import walk_spans
 
 
 def drawn(seed: int, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

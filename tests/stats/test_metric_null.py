@@ -15,20 +15,12 @@ from miscal.codes.inference import Method
 from miscal.data.target import TargetData
 from miscal.stats.binomial import cell_p_values
 from miscal.stats.cell_sums import CellSums, CellTestSettings, rows_of_cells
-from miscal.stats.metric_null import (
-    RANGE_MEAN,
-    PooledError,
-    aggregate_null,
-    brownian_range_isf,
-    brownian_range_p,
-    kuiper_p_value,
-    max_statistic_p,
-    seminorm_interval,
-    summary_of_draws,
-)
-from miscal.stats.multiplicity import adjusted_z, agreeing, cell_gap_intervals, holm, minimum_detectable_gap
-from miscal.stats.null_draws import beyond_score, fold_of_rows
-from miscal.stats.sign_flip import outcome_weights
+from miscal.stats.intervals import agreeing, cell_gap_intervals
+from miscal.stats.isotonic import beyond_score, fold_of_rows
+from miscal.stats.kuiper import RANGE_MEAN, brownian_range_isf, brownian_range_p, kuiper_p_value
+from miscal.stats.metric_null import PooledError, aggregate_null, max_statistic_p, seminorm_interval, summary_of_draws
+from miscal.stats.multiplicity import adjusted_z, holm, minimum_detectable_gap
+from miscal.stats.null_model import outcome_weights
 from tests.reference_sums import sums_of_rows
 
 

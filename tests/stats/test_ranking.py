@@ -14,9 +14,10 @@ from miscal.data.target import TargetData
 from miscal.stats.binomial import cell_p_values
 from miscal.stats.cell_sums import CellTestSettings, rows_of_cells
 from miscal.stats.metric_null import PooledError, aggregate_null
-from miscal.stats.multiplicity import adjusted_z, shrunken_gap
+from miscal.stats.multiplicity import adjusted_z
 from miscal.stats.null_draws import cell_draws
-from miscal.stats.sign_flip import NullModel
+from miscal.stats.null_model import NullModel
+from miscal.stats.shrinkage import shrunken_gap
 from tests.reference_sums import sums_of_rows
 
 

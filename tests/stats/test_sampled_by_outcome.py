@@ -7,7 +7,7 @@ import pytest
 
 import miscal
 from miscal.data.target import pair
-from miscal.stats.sign_flip import choose_null
+from miscal.stats.null_model import choose_null
 from studies import sampled_by_outcome as study
 
 

@@ -10,7 +10,7 @@ import pytest
 import miscal
 from miscal.data.target import TargetData, pair
 from miscal.metrics.score_errors import smooth_error
-from miscal.stats.metric_null import node_deviations, smooth_noise
+from miscal.stats.smooth_ece import node_deviations, smooth_noise
 from tests.trials import too_often
 
 TABLES, ROWS = 60, 800

@@ -26,7 +26,7 @@ from miscal.recalibrate import (
     VariableTree,
 )
 from miscal.recalibrate.combined import blend_weights
-from miscal.stats.null_draws import fold_of_rows
+from miscal.stats.isotonic import fold_of_rows
 
 MEMBERS = [
     Identity(),

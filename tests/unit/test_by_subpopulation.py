@@ -19,7 +19,7 @@ from miscal.metrics import multicalibration_error
 from miscal.stats.cell_sums import seed_of
 from miscal.stats.maxima import bonferroni_noise, no_quieter
 from miscal.stats.null_draws import WalkSteps
-from miscal.stats.sign_flip import choose_null
+from miscal.stats.null_model import choose_null
 from studies.simulated import clustered
 from tests.trials import too_often
 

@@ -13,7 +13,7 @@ from miscal.auditing.audit import Audit, audit
 from miscal.report.findings import Finding, flat
 from miscal.report.html.page import to_html
 from miscal.report.markdown import to_markdown
-from miscal.stats.sign_flip import form_of, shape_test
+from miscal.stats.score_shape import form_of, shape_test
 
 pytestmark = pytest.mark.usefixtures("without_smooth_noise")
 

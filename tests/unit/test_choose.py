@@ -18,7 +18,7 @@ from miscal.recalibrate import (
     Recalibrator,
     choose,
 )
-from miscal.stats.null_draws import fold_of_rows
+from miscal.stats.isotonic import fold_of_rows
 from tests.trials import too_often
 
 

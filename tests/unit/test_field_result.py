@@ -14,7 +14,7 @@ from miscal.data.target import pair
 from miscal.metrics.field import shifted
 from miscal.metrics.losses import in_the_large
 from miscal.stats.cell_sums import CellSums
-from miscal.stats.multiplicity import _spread2, shrink
+from miscal.stats.shrinkage import _spread2, shrink
 
 
 def predictions(rng, rows=6000, shift=None, levels=8, **columns):

@@ -11,7 +11,7 @@ from miscal.metrics.pooled import pooled, walk_summary
 from miscal.metrics.score import by_score
 from miscal.metrics.score_errors import score_bins
 from miscal.metrics.variable import by_variable
-from miscal.stats.sign_flip import choose_null
+from miscal.stats.null_model import choose_null
 
 
 def clustered_rows(clusters=4000, size=5, seed=1):

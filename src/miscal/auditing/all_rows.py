@@ -34,7 +34,7 @@ from miscal.metrics import from_sums
 from miscal.metrics.pooled import grid_edges
 from miscal.results import Result
 from miscal.stats.cell_sums import EFFECTIVE_EVENTS, CellSums, Floats
-from miscal.stats.sign_flip import sums_depend_on_outcome
+from miscal.stats.null_model import sums_depend_on_outcome
 
 MOST_CELLS = 1 << 17  # of one group and the score: what a pass keeps room for
 

@@ -19,8 +19,9 @@ from miscal.report.codec import Floats, JsonMapping, floats, parts
 from miscal.report.model import AuditReport, read_document
 from miscal.report.wording import span
 from miscal.results import Result, Table
-from miscal.stats.cell_sums import normal_p, unwarned
+from miscal.stats.cell_sums import unwarned
 from miscal.stats.multiplicity import holm, paired_p
+from miscal.stats.normal import normal_p
 
 NOISE = ("variance", "residual2")
 SUMS = ("rows", "weight", "predicted", "observed", *NOISE)

@@ -24,8 +24,10 @@ from miscal.report.codec import SCHEMA
 from miscal.report.findings import Finding, flat
 from miscal.report.wording import number, plural
 from miscal.results import Result
-from miscal.stats.cell_sums import CellSums, around, effective_events, unwarned
-from miscal.stats.multiplicity import adjusted_z, minimum_detectable_gap, wald_p
+from miscal.stats.cell_sums import CellSums, effective_events, unwarned
+from miscal.stats.intervals import wald_p
+from miscal.stats.multiplicity import adjusted_z, minimum_detectable_gap
+from miscal.stats.normal import around
 
 RIGHT = {"slope": 1.0, "intercept": 0.0, "in_the_large": 0.0, "ratio": 1.0}  # values of a calibrated score
 MOST_GROUPS = 20  # levels up to which a column's groups are compared with one another

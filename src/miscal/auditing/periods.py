@@ -25,7 +25,7 @@ from miscal.results import Result, Table
 from miscal.stats.cell_sums import Floats
 from miscal.stats.changes import Changes, DayNoise, changes, day_noise, judged_by_days
 from miscal.stats.metric_null import seminorm_interval
-from miscal.stats.sign_flip import NullModel
+from miscal.stats.null_model import NullModel
 
 MONTHS_FROM = 75  # days between the first and the last from which months are shown, weeks below
 # As text: 2024, 2024-03, 2024-Q1, 2024-03-31 with anything of a time after it, 2024/03/31, 20240331.

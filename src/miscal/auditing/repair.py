@@ -30,9 +30,9 @@ from miscal.recalibrate.parameters import label_array
 from miscal.recalibrate.sample import Sample, row_weight
 from miscal.report.findings import Finding, flat
 from miscal.report.wording import LEFT_FIRST, became, points, showing
-from miscal.stats.cell_sums import around
-from miscal.stats.null_draws import fold_of_rows
-from miscal.stats.sign_flip import choose_null
+from miscal.stats.isotonic import fold_of_rows
+from miscal.stats.normal import around
+from miscal.stats.null_model import choose_null
 
 HALVED = 0.5  # a place within noise is gone only if its gap is also at most half of what it was
 NUMBERS = ("rows", "predicted", "observed", "gap", "p_value", "interval")

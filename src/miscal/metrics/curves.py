@@ -19,7 +19,7 @@ from miscal.results import Table
 from miscal.stats.cell_sums import Floats
 from miscal.stats.curve_bands import SmoothedCurve, SmoothingOptions, critical_values, estimate
 from miscal.stats.local_regression import SortedRows, pool_rows, sort_rows
-from miscal.stats.sign_flip import choose_null
+from miscal.stats.null_model import choose_null
 
 FURTHEST = sys.float_info.max
 CURVES = ("observed", "predicted", "gap")

@@ -26,7 +26,7 @@ from miscal.metrics.losses import in_the_large
 from miscal.metrics.pooled import Pooled, draws_for, levels_tested, pooled, pooled_of, worst_cell
 from miscal.metrics.score_errors import tally_error
 from miscal.results import Result, Table
-from miscal.stats.multiplicity import shrink
+from miscal.stats.shrinkage import shrink
 from miscal.stats.sign_flip import cluster_blocks
 
 

@@ -27,9 +27,10 @@ from miscal.metrics.pooled import Walked, along_tested, draws_for, fine_edges, l
 from miscal.metrics.score import score_result
 from miscal.metrics.variable import variable_result
 from miscal.results import Result
-from miscal.stats.cell_sums import NORMAL_95, CellSums, effective_events
-from miscal.stats.metric_null import kuiper_p_value
-from miscal.stats.sign_flip import (
+from miscal.stats.cell_sums import CellSums, effective_events
+from miscal.stats.kuiper import kuiper_p_value
+from miscal.stats.normal import NORMAL_95
+from miscal.stats.null_model import (
     BY_THE_MODEL,
     NullModel,
     by_kept_outcomes,

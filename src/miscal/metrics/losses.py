@@ -20,9 +20,10 @@ from miscal.kernels.logistic import LOGIT, score_pass
 from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.inputs import MetricInput
-from miscal.stats.cell_sums import NORMAL_95, run_starts, student_95
-from miscal.stats.multiplicity import total_reach
-from miscal.stats.null_draws import rising_rates
+from miscal.stats.cell_sums import run_starts
+from miscal.stats.intervals import total_reach
+from miscal.stats.isotonic import rising_rates
+from miscal.stats.normal import NORMAL_95, student_95
 
 
 @dataclass(frozen=True)

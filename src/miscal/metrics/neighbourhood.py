@@ -17,9 +17,10 @@ from miscal.metrics.neighbourhood_places import REAL, feature_map, worst_table
 from miscal.metrics.score_errors import MEANS, score_bins
 from miscal.results import Result, Table, p_text
 from miscal.stats.cell_sums import seed_of, unwarned
-from miscal.stats.maxima import LocalGaps, LocalNoise, neighbourhood_noise
-from miscal.stats.null_draws import WalkSteps, beyond_score
-from miscal.stats.sign_flip import NullModel, choose_null
+from miscal.stats.isotonic import beyond_score
+from miscal.stats.neighbourhood_null import LocalGaps, LocalNoise, neighbourhood_noise
+from miscal.stats.null_draws import WalkSteps
+from miscal.stats.null_model import NullModel, choose_null
 from miscal.words import sentence
 
 

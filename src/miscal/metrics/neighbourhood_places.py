@@ -18,7 +18,7 @@ from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.metrics.neighbourhood_errors import Neighbourhoods, feature_matrix
 from miscal.results import Table
-from miscal.stats.maxima import LocalGaps, LocalNoise
+from miscal.stats.neighbourhood_null import LocalGaps, LocalNoise
 
 TABULAR = 20  # principal components where no number is asked for: the paper's for tables
 MOST_LEVELS = 50  # of a category; the rarer ones are one level together

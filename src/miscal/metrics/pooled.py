@@ -41,17 +41,12 @@ from miscal.stats.combined_test import (
     of_variable,
     omnibus,
 )
-from miscal.stats.metric_null import (
-    DRAWS,
-    FLOOR_DRAWS,
-    NullSummary,
-    PooledError,
-    aggregate_null,
-    kuiper_p_value,
-)
-from miscal.stats.multiplicity import agreeing, cell_gap_intervals, holm, minimum_detectable_gap
+from miscal.stats.intervals import agreeing, cell_gap_intervals
+from miscal.stats.kuiper import kuiper_p_value
+from miscal.stats.metric_null import DRAWS, FLOOR_DRAWS, NullSummary, PooledError, aggregate_null
+from miscal.stats.multiplicity import holm, minimum_detectable_gap
 from miscal.stats.null_draws import ROW_DRAWS, consistency_band, stretch_of
-from miscal.stats.sign_flip import NullModel, choose_null
+from miscal.stats.null_model import NullModel, choose_null
 from miscal.words import sentence
 from miscal.words.inference import combined_tests
 

@@ -20,7 +20,7 @@ from miscal.data.target import TargetData, outcome_pair
 from miscal.kernels import variation
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.score_errors import span_of
-from miscal.stats.cluster_draws import flip_groups, flipped_weight
+from miscal.stats.rank_draws import flip_groups, flipped_weight
 
 NO_VALUES = np.empty(0)
 NO_LIMBS = np.empty((0, 0, 2), np.int64)

@@ -17,10 +17,12 @@ from miscal.metrics.inputs import Norm, also_of_tables
 from miscal.metrics.pooled import Pooled, Walked, along_tested, grid_of, pooled, walk_summary
 from miscal.metrics.score_errors import score_bins, smooth_error, span_of
 from miscal.results import Result
-from miscal.stats.cell_sums import NORMAL_95
 from miscal.stats.combined_test import CombinedTest
-from miscal.stats.metric_null import RANGE_MEAN, NullSummary, smooth_noise
-from miscal.stats.sign_flip import NullModel
+from miscal.stats.kuiper import RANGE_MEAN
+from miscal.stats.metric_null import NullSummary
+from miscal.stats.normal import NORMAL_95
+from miscal.stats.null_model import NullModel
+from miscal.stats.smooth_ece import smooth_noise
 
 CROWDED = 0.05  # when half the scores lie below this, a logit axis shows more
 HISTOGRAM = 40

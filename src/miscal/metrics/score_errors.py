@@ -323,7 +323,7 @@ def smooth_calibration_error(
 
 def smooth_error(pair: TargetData) -> float:
     """SmoothECE of a pair."""
-    from miscal.stats.metric_null import FINEST, NODES, fixed_point, spectrum_of
+    from miscal.stats.smooth_ece import FINEST, NODES, fixed_point, spectrum_of
 
     steps = NODES
     while True:

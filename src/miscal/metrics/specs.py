@@ -31,11 +31,11 @@ from miscal.metrics.variable import by_variable
 from miscal.metrics.variation import by_variation
 from miscal.results import Result, Table
 from miscal.stats.cell_sums import EFFECTIVE_EVENTS, seed_of
-from miscal.stats.cluster_draws import flip_groups, flipped_weight
 from miscal.stats.metric_null import DRAWS, drawn_p, summary_of_draws
 from miscal.stats.multiplicity import step_down
 from miscal.stats.null_draws import ROW_DRAWS
-from miscal.stats.sign_flip import NullModel, choose_null
+from miscal.stats.null_model import NullModel, choose_null
+from miscal.stats.rank_draws import flip_groups, flipped_weight
 from miscal.words import sentence
 
 

@@ -30,9 +30,9 @@ from miscal.metrics.subpopulation_errors import (
 )
 from miscal.results import Result, Table, p_text
 from miscal.stats import maxima
-from miscal.stats.cell_sums import EFFECTIVE_EVENTS, ResidualVariance
-from miscal.stats.metric_null import RANGE_MEAN
-from miscal.stats.sign_flip import NullModel, choose_null
+from miscal.stats.cell_sums import EFFECTIVE_EVENTS
+from miscal.stats.kuiper import RANGE_MEAN
+from miscal.stats.null_model import NullModel, ResidualVariance, choose_null
 from miscal.words import sentence
 
 POWER = 0.84  # a gap this many deviations beyond the critical one is found 4 times in 5

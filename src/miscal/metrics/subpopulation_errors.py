@@ -25,7 +25,7 @@ from miscal.kernels.threads import over_blocks
 from miscal.metrics.inputs import MetricInput
 from miscal.stats.cell_sums import seed_of
 from miscal.stats.maxima import no_quieter, scaled_errors
-from miscal.stats.sign_flip import choose_null
+from miscal.stats.null_model import choose_null
 
 VARIANCES = ("residual", "corrected", "paper")
 # Each emphasis by the score, and how `proportional_weights` holds its weights finite.

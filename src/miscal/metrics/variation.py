@@ -26,17 +26,12 @@ from miscal.metrics.rank_sums import (
     ranked_rows,
 )
 from miscal.results import Result, Table
-from miscal.stats.cell_sums import NORMAL_95
-from miscal.stats.cluster_draws import (
-    clustered_ranks,
-    drawn_variations,
-    few_clusters,
-    matched_size,
-    no_quieter_bins,
-)
+from miscal.stats.cluster_draws import few_clusters
 from miscal.stats.metric_null import DRAWS, among_draws, summary_of_draws
 from miscal.stats.multiplicity import holm
-from miscal.stats.sign_flip import NullModel, choose_null
+from miscal.stats.normal import NORMAL_95
+from miscal.stats.null_model import NullModel, choose_null
+from miscal.stats.rank_draws import clustered_ranks, drawn_variations, matched_size, no_quieter_bins
 from miscal.words import sentence
 
 

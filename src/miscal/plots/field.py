@@ -8,8 +8,8 @@ import numpy as np
 from miscal.data.arrays import Array
 from miscal.plots.base import BAND, DASHED, FINE, INK, QUIET, SHADE, Display, View, colours, short
 from miscal.results import Result, Table
-from miscal.stats.cell_sums import NORMAL_95
 from miscal.stats.multiplicity import adjusted_z
+from miscal.stats.normal import NORMAL_95
 
 LEVEL = 0.05  # below which a level is beyond noise
 FEW = 30  # levels that a list can show

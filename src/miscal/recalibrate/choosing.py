@@ -20,7 +20,7 @@ from miscal.recalibrate.judging import Judged, chance_of_growth, difference, jud
 from miscal.recalibrate.parameters import columns_of, list_of, parameter, state
 from miscal.recalibrate.sample import FAMILIES, Sample
 from miscal.results import Table
-from miscal.stats.null_draws import fold_of_rows
+from miscal.stats.isotonic import fold_of_rows
 
 Progress = Callable[[float, str], None]
 LEAST_ROWS = 50

@@ -17,7 +17,7 @@ from miscal.recalibrate.base import Recalibrator, as_rows
 from miscal.recalibrate.parameters import list_of, parameter, state, such
 from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.softmax import logs_of, softmax
-from miscal.stats.null_draws import fold_of_rows
+from miscal.stats.isotonic import fold_of_rows
 
 LEAST = 0.05  # a member of less weight is left out
 MOST_STEPS = 200

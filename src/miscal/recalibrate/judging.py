@@ -19,7 +19,7 @@ from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.combined import Blend, blend_weights, held_out
 from miscal.recalibrate.sample import FAMILIES, Sample, row_weight
 from miscal.recalibrate.softmax import logs_of, softmax
-from miscal.stats.cell_sums import around, exceeding
+from miscal.stats.normal import around, exceeding
 
 DRAWS = 200
 

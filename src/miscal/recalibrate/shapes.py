@@ -19,7 +19,7 @@ from miscal.recalibrate.curves import Curve
 from miscal.recalibrate.logistic import LOGIT_CLIP, State, between, mapped, residuals
 from miscal.recalibrate.parameters import bins_or_edges, parameter, state
 from miscal.recalibrate.sample import HALF, Found, Sample, inside, unit_of, warmed
-from miscal.stats.null_draws import rising_rates
+from miscal.stats.isotonic import rising_rates
 
 EMPTY_BIN = -1.0
 RIDGE = 1e-6  # settles values at knots that no row determines and holds back infinite ones

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from miscal.report.codec import READERS, Data, Floats, JsonMapping, TableColumns, floats, items, mapping, text
 from miscal.report.html.markup import ellipsis
 from miscal.report.wording import BECAME, CHANGED, edge, finite, plural, span
-from miscal.stats.cell_sums import NORMAL_95
+from miscal.stats.normal import NORMAL_95
 
 #: Characters of a user's name that page and figures carry; the JSON has it whole.
 LONGEST_NAME = 160

@@ -1,8 +1,7 @@
 """What inference needs to know of cells: their sums, and, where they are at hand, their rows."""
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,17 +10,13 @@ from numpy.typing import NDArray
 from miscal.aggregate.tally import Tally
 from miscal.codes.inference import Null
 from miscal.data.errors import refusing
-from miscal.data.libraries import special
 from miscal.data.target import TargetData
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-NORMAL_95 = 1.959963984540054
 EFFECTIVE_EVENTS = 25.0  # on both sides, from which a weighted sum counts as normal
-BINS = 15  # of predictions, of as many rows each
-LEAST = 200  # rows of a bin
 
 
 def unwarned() -> np.errstate:
@@ -183,120 +178,3 @@ def effective_events_of(pair: TargetData) -> float:
     mean = float(np.average(pair.predicted, weights=pair.first)) if pair.rows and pair.binary else 0.5
     size = float(pair.weights[0].sum()) ** 2 / max(float(pair.weights[1].sum()), 1e-300)
     return min(mean, 1.0 - mean) * size
-
-
-# ---- outcomes that are no events -------------------------------------------------------------------------------------
-@dataclass(frozen=True, eq=False)
-class ResidualVariance:
-    """Variance of residuals by prediction, a unit of weight squared; of exposure, where the weight is exposure.
-
-    How much outcomes vary around a prediction that is no probability nobody says, so the residuals do.
-    A cell of few rows that had no large outcome shows residuals that are too small: among amounts and rare counts it is
-    always the quiet cells that look certain. So no cell counts as quieter than residuals of such predictions are in the
-    whole table, and a cell that was not quiet counts as loud as it was. (Judged by their own residuals alone, some of
-    ten levels is beyond noise in a quarter of calibrated tables of lognormal amounts: `studies/any_mean.py`.)
-
-    borders : between bins of the prediction;  values : of each bin
-    mixed : how much more a cell of all predictions varies than one of their mean
-    """
-
-    borders: Floats
-    values: Floats
-    exposed: bool
-    mixed: float = 1.0
-
-    @classmethod
-    def of(cls, pair: TargetData) -> "ResidualVariance":
-        """As the rows of a pair show it; rows of one cluster and one prediction are parts of one."""
-        predicted, residual = pair.predicted, pair.observed - pair.predicted
-        first, second = pair.weights
-        squares = second * residual**2
-        if pair.cluster is not None:
-            order = np.lexsort((predicted, pair.cluster))
-            cluster, predicted = pair.cluster[order], predicted[order]
-            starts = np.flatnonzero(run_starts(cluster, predicted))
-            predicted = predicted[starts]
-            first, together = (np.add.reduceat(values[order], starts) for values in (first, first * residual))
-            second, squares = first**2, together**2
-        most = min(max(predicted.size // LEAST, 1), BINS)
-        borders = np.unique(np.quantile(predicted, np.linspace(0.0, 1.0, most + 1)[1:-1]))
-        bins = np.searchsorted(borders, predicted)
-        squares = np.bincount(bins, squares, borders.size + 1)
-        size = np.bincount(bins, first if pair.exposed else second, borders.size + 1)
-        all_squares = squares.sum()
-        every = all_squares / max(size.sum(), 1e-300)
-        values = np.where(size > 0.0, squares / np.where(size > 0.0, size, 1.0), every)
-        made = cls(borders, values, pair.exposed)
-        mean = np.average(predicted, weights=first)
-        alike = made.at(mean, first.sum(), second.sum())
-        return replace(made, mixed=max(1.0, float(all_squares / max(alike, 1e-300))))
-
-    def at(self, predicted: Floats, weight: Floats, weight2: Floats) -> Floats:
-        """Variance of the sum of residuals of rows of a mean prediction and of weights that add up to so much."""
-        return self.values[np.searchsorted(self.borders, predicted)] * (weight if self.exposed else weight2)
-
-    def floor(self, sums: CellSums, *, narrow: bool = False) -> Floats:
-        """Variance of the sum of residuals of each cell; `narrow` ones hold predictions that are much the same."""
-        usual = self.at(sums.mean, sums.weight, sums.weight2)
-        return usual if narrow else usual * self.mixed
-
-
-@dataclass(frozen=True)
-class OutcomeSamplingVariance:
-    """Variance of residuals where events or others were kept in part and weighted back.
-
-    It stands in the place of a `ResidualVariance`.
-
-    Where events weigh u and others v, a row of probability p is an event of the sample with the odds v·p / (u·(1 - p)),
-    and w(y - p) has the variance u·v·p(1-p), whatever happened in its cell. Residuals tell less of it: nearly all of
-    their squares are those of the few events that weigh much, so that a cell of which fewer were kept looks certain.
-    (By residuals alone 98 of 1,000 calibrated tables alarmed by field and 117 by variable: `sampled_by_outcome`.)
-
-    scale : Σw²(y - p)² relative to Σp(1 - p), over all rows
-    mixed : Σp(1 - p) of all rows relative to that of as many rows of their mean
-    """
-
-    scale: float
-    mixed: float
-
-    @classmethod
-    def of(cls, sums: CellSums) -> "OutcomeSamplingVariance":
-        """As narrow cells of the score show it, or rows."""
-        mean = sums.mean
-        known = float(np.sum(sums.rows * mean * (1.0 - mean)))
-        every = float(np.average(mean, weights=sums.rows))
-        alike = float(sums.rows.sum()) * every * (1.0 - every)
-        scale = float(sums.residual2.sum()) / max(known, 1e-300)
-        return cls(scale, min(known / max(alike, 1e-300), 1.0))
-
-    def at(self, predicted: Floats, weight: Floats, weight2: Floats) -> Floats:
-        """Variance of the sum of residuals of trials alike, of weights that add up to so much."""
-        trials = weight**2 / np.where(weight2 > 0.0, weight2, 1.0)
-        return self.scale * trials * predicted * (1.0 - predicted)
-
-    def floor(self, sums: CellSums, *, narrow: bool = False) -> Floats:
-        """Variance of the sum of residuals of each cell; `narrow` ones hold predictions that are much the same."""
-        mean = sums.mean
-        usual = self.scale * sums.rows * mean * (1.0 - mean)
-        return usual if narrow else usual * self.mixed
-
-
-def around(value: Any, error: Any) -> list[Any]:
-    """The 95% interval of a normal estimate."""
-    return [value - NORMAL_95 * error, value + NORMAL_95 * error]
-
-
-def student_95(freedom: float) -> float:
-    """The half-width of the 95% interval of Student's t."""
-    return float(-special.stdtrit(freedom, 0.025))
-
-
-def exceeding(value: float, variance: Any) -> float:
-    """One-sided p-value of a normal value; 1 where there is no noise."""
-    return float(special.ndtr(-value / math.sqrt(variance))) if variance > 0 else 1.0
-
-
-def normal_p(value: Any, variance: Any) -> Floats:
-    """Two-sided p-values of normal values; 1 where there is no noise."""
-    with unwarned():
-        return np.where(variance > 0, special.erfc(np.abs(value) / np.sqrt(2.0 * variance)), 1.0)

@@ -12,7 +12,6 @@ import numpy as np
 from miscal.codes.inference import Method, Null
 from miscal.stats.cell_sums import (
     EFFECTIVE_EVENTS,
-    NORMAL_95,
     Bools,
     CellSums,
     CellTestSettings,
@@ -21,7 +20,9 @@ from miscal.stats.cell_sums import (
     effective_events,
     unwarned,
 )
-from miscal.stats.multiplicity import agreeing, holm, student_test
+from miscal.stats.intervals import agreeing
+from miscal.stats.multiplicity import holm, student_test
+from miscal.stats.normal import NORMAL_95
 from miscal.stats.sign_flip import ClusterBlocks, cell_noise, cluster_blocks
 
 PLAIN_EVENTS = 5.0  # on the rarer side of two cells of equal weights; below it nobody could tell

@@ -16,7 +16,8 @@ import numpy as np
 from miscal.codes.inference import PartialTest
 from miscal.data.libraries import special
 from miscal.stats.cell_sums import CellSums, CellTestSettings, Floats, Integers, run_starts, unwarned
-from miscal.stats.metric_null import PooledError, Statistic, drawn_values, walk_spans
+from miscal.stats.kuiper import walk_spans
+from miscal.stats.metric_null import PooledError, Statistic, drawn_values
 from miscal.stats.null_draws import cell_draws
 
 PIECES = 200  # of equal information, into which a key is cut

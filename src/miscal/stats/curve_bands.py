@@ -9,15 +9,7 @@ from numpy.typing import ArrayLike
 from miscal.data.checks import number, one_of, whole
 from miscal.data.libraries import sparse, special
 from miscal.stats.cell_sums import Floats, Integers
-from miscal.stats.local_regression import (
-    Fit,
-    SortedRows,
-    Windows,
-    find_windows,
-    fit_at,
-    operator,
-    powers_at,
-)
+from miscal.stats.local_regression import Fit, SortedRows, Windows, find_windows, fit_at, operator, powers_at
 
 REPRODUCED = 1e-7  # 1 - l_ii below this: the fit reproduces the row, whose residual then says nothing
 BLOCKS = 1024  # the covariance across the grid is formed on at most this many blocks of values

@@ -5,10 +5,8 @@ centres are products of one kernel matrix with many columns, made block by block
 """
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -17,15 +15,18 @@ from miscal.codes.inference import Method, Null
 from miscal.data.arrays import Array
 from miscal.data.target import TargetData
 from miscal.kernels.subpopulation import HIGH, LOW, PREDICTED, TOTAL, VARIANCE, WEIGHT, WEIGHT2
-from miscal.stats import metric_null
-from miscal.stats.cell_sums import (
-    EFFECTIVE_EVENTS,
-    CellTestSettings,
-    OutcomeSamplingVariance,
-    ResidualVariance,
-    unwarned,
+from miscal.stats.cell_sums import EFFECTIVE_EVENTS, CellTestSettings, unwarned
+from miscal.stats.isotonic import rates_as_happened
+from miscal.stats.kuiper import brownian_range_isf, brownian_range_p
+from miscal.stats.metric_null import (
+    NullSummary,
+    affordable,
+    max_statistic_p,
+    seminorm_interval,
+    upper_quantile,
 )
-from miscal.stats.null_draws import LANES, ROW_DRAWS, WalkSteps, rates_as_happened, steps_of, widest_walks
+from miscal.stats.null_draws import LANES, ROW_DRAWS, WalkSteps, steps_of, widest_walks
+from miscal.stats.null_model import OutcomeSamplingVariance, ResidualVariance
 
 LONGEST = 150_000_000  # positions of all subpopulations together that are held in memory
 OWN_DRAWS = 199  # of the noise that the data have, for the interval
@@ -108,14 +109,14 @@ class MaximumNoise:
         Subpopulations that Bonferroni's inequality counts; 0 where the maximum was simulated.
     """
 
-    summary: metric_null.NullSummary
+    summary: NullSummary
     adjusted: Array
     n_tests: int = 0
 
     @classmethod
     def unknown(cls, values: Array, method: Method) -> "MaximumNoise":
         """Errors whose null distribution is not known; `method` says why."""
-        summary = metric_null.NullSummary.unknown(float(values.max()), method)
+        summary = NullSummary.unknown(float(values.max()), method)
         return cls(summary, np.full(values.size, math.nan))
 
 
@@ -127,18 +128,16 @@ def subpopulation_noise(
     flips, seed = how.null == Null.RESIDUAL, how.seed
     if not flips and (rows.rows * draws > ROW_DRAWS or found.stats[:, 0].sum() > LONGEST):
         return bonferroni_noise(found.stats, values)
-    draws = metric_null.affordable(draws, rows.rows)  # flipped signs have no other way
+    draws = affordable(draws, rows.rows)  # flipped signs have no other way
     scale = noise_scales(found.stats) * how.stretch
     walked = partial(widest_walks, rows.signed, found.lists(), scale)
     steps, method = steps_of(pair.take(rows.order), how, draws)
     worst = float(values.max())
-    summary = metric_null.max_statistic_p(
-        worst, partial(walked, steps), draws, block=4 * LANES, method=method
-    )
+    summary = max_statistic_p(worst, partial(walked, steps), draws, block=4 * LANES, method=method)
     if not flips:
         happened = replace(pair, predicted=rates_as_happened(pair)).take(rows.order)
         drawn = walked(WalkSteps.of(happened, flips, seed).block, 0, OWN_DRAWS)
-        own = metric_null.upper_quantile(drawn) * _wider(found.stats, values)
+        own = upper_quantile(drawn) * _wider(found.stats, values)
         summary = summary.no_narrower(own)
     return MaximumNoise(summary, reached_p(summary.drawn, values))
 
@@ -175,121 +174,15 @@ def bonferroni_noise(stats: Array, values: Array) -> MaximumNoise:
     judged[0] = True
     tests = int(judged.sum())
     far = values / unit if unit > 0 else np.full(values.size, np.nan)
-    adjusted = np.where(judged, np.minimum(1.0, tests * metric_null.brownian_range_p(far)), np.nan)
+    adjusted = np.where(judged, np.minimum(1.0, tests * brownian_range_p(far)), np.nan)
     grid = np.linspace(0.0, 12.0, 4801)
-    below = metric_null.brownian_range_p(grid, upper=False)
+    below = brownian_range_p(grid, upper=False)
     floor = float(np.trapezoid(1.0 - below**tests, grid)) * unit
-    critical = metric_null.brownian_range_isf(0.05 / tests) * unit
+    critical = brownian_range_isf(0.05 / tests) * unit
     worst = float(values[judged].max())
     largest = weight2[0] * _observed_variance(stats)[0]
     wider = math.sqrt(max(1.0, largest / max(stats[0, VARIANCE], 1e-300))) * _wider(stats, values)
-    interval = metric_null.seminorm_interval(worst, critical * wider)
+    interval = seminorm_interval(worst, critical * wider)
     p_value = float(np.nanmin(adjusted))
-    summary = metric_null.NullSummary(worst, floor, p_value, critical, interval, Method.BONFERRONI)
+    summary = NullSummary(worst, floor, p_value, critical, interval, Method.BONFERRONI)
     return MaximumNoise(summary, adjusted, tests)
-
-
-# ---- neighbourhoods --------------------------------------------------------------------------------------------------
-TESTED = 2000  # centres tested at most; neighbouring ones say the same
-NOISIEST = 1000  # and those with the largest standard error, where the plain maximum is attained
-ENTRIES = 1 << 21  # of a block of the kernel matrix, and of a block of draws
-TOGETHER = 200  # draws made at a time
-
-# weights(centres, rows) gives the weights of some rows around others, (centres, rows).
-Weights = Callable[[Array, Array], Array]
-
-
-@dataclass(frozen=True, eq=False)
-class LocalGaps:
-    """The gap around each row, what its sum is divided by, and the sum's standard deviation under calibration.
-
-    judged : whether there is enough information to judge
-    stretch : by how much a neighbourhood was quieter than is usual, and simulated sums of it have to be made wider
-    """
-
-    gap: Array
-    mass: Array
-    deviation: Array
-    judged: Array
-    stretch: Array
-
-    @property
-    def error(self) -> Array:
-        """Standard error of the gap."""
-        return np.asarray(self.deviation / self.mass)
-
-    @property
-    def z(self) -> Array:
-        """The gap in standard errors."""
-        with unwarned():
-            return np.where(self.deviation > 0, self.gap * self.mass / self.deviation, 0.0)
-
-
-@dataclass(frozen=True, eq=False)
-class LocalNoise:
-    """The largest studentised gap and the largest plain gap against their distributions under calibration."""
-
-    tested: metric_null.NullSummary
-    plain: metric_null.NullSummary
-    centres: Array  # rows around which gaps are tested
-    adjusted: Array  # their p-values among all of them
-
-
-def _centres(local: LocalGaps, random_state: Any) -> tuple[Array, Array]:
-    """Rows around which sums are simulated, and which are tested: all if few, else some that can be judged, at random.
-
-    And the noisiest.
-    """
-    rows = np.arange(local.judged.size)
-    if rows.size <= TESTED + NOISIEST:
-        return rows, local.judged
-    tested = rows[local.judged]
-    if tested.size > TESTED:
-        tested = np.sort(np.random.default_rng(random_state).choice(tested, TESTED, replace=False))
-    noisy = np.argsort(-np.nan_to_num(local.error), kind="stable")[:NOISIEST]
-    chosen = np.union1d(tested, noisy)
-    return chosen, np.isin(chosen, tested)
-
-
-def neighbourhood_noise(
-    weights: Weights, cells: Array, local: LocalGaps, residuals: WalkSteps, draws: int, random_state: Any
-) -> LocalNoise:
-    """Simulate the largest studentised gap of the tested centres and the largest plain gap of all."""
-    chosen, judged = _centres(local, random_state)
-    centres = chosen[judged]
-    plain: list[Array] = []
-
-    def simulate(first: int, count: int) -> Array:
-        highest, largest = np.zeros(count), np.zeros(count)
-        for part, around in _sums(weights, cells, chosen, residuals, first, count):
-            places, tested = chosen[part], judged[part]
-            sums = np.abs(around, out=around)
-            sums *= local.stretch[places, None]
-            ratio = sums[tested] / local.deviation[places[tested], None]
-            np.maximum(highest, ratio.max(axis=0, initial=0.0), out=highest)
-            plainly = sums / local.mass[places, None]
-            np.maximum(largest, plainly.max(axis=0, initial=0.0), out=largest)
-        plain.append(largest)
-        return highest
-
-    z = np.abs(local.z[centres])
-    furthest = float(z.max()) if z.size else math.nan
-    tested = metric_null.max_statistic_p(furthest, simulate, draws, block=TOGETHER)
-    worst = float(np.nanmax(np.abs(local.gap)))
-    found = metric_null.summary_of_draws(worst, np.concatenate(plain), method=Method.SIMULATION)
-    return LocalNoise(tested, found, centres, reached_p(tested.drawn, z))
-
-
-def _sums(
-    weights: Weights, cells: Array, chosen: Array, residuals: WalkSteps, first: int, count: int
-) -> Iterator[tuple[Array, Array]]:
-    """For each cell: which centres lie in it, and the sums of the draws around them, (centres, draws)."""
-    own = cells[chosen]
-    for cell in np.unique(own):
-        part, inside = np.flatnonzero(own == cell), np.flatnonzero(cells == cell)
-        size = max(1, ENTRIES // max(part.size, count))
-        sums = np.zeros((part.size, count))
-        for start in range(0, inside.size, size):
-            rows = inside[start : start + size]
-            sums += weights(chosen[part], rows) @ residuals.block(first, count, rows)
-        yield part, sums

@@ -23,9 +23,10 @@ from miscal.metrics.pooled import pooled
 from miscal.metrics.score_errors import MEANS
 from miscal.report.findings import CODES, Finding, ScoreRange, flat
 from miscal.stats.cell_sums import CellSums, Floats
-from miscal.stats.cluster_draws import cluster_sums, residuals
-from miscal.stats.multiplicity import adjusted_z, shrunken_gap
-from miscal.stats.sign_flip import form_of
+from miscal.stats.multiplicity import adjusted_z
+from miscal.stats.score_shape import form_of
+from miscal.stats.shrinkage import shrunken_gap
+from miscal.stats.sign_flip import cluster_sums, residuals
 
 TRIED = 65  # sums of a cell that are tested at once, to find the least that is beyond noise
 

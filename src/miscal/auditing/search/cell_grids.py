@@ -20,9 +20,9 @@ from miscal.data.target import TargetData
 from miscal.kernels.order import add_stretches
 from miscal.stats.binomial import cell_p_values
 from miscal.stats.cell_sums import EFFECTIVE_EVENTS, CellSums, CellTestSettings, Floats
-from miscal.stats.cluster_draws import EVERY, cluster_p, cluster_sums, residuals
-from miscal.stats.multiplicity import cell_gap_intervals
-from miscal.stats.sign_flip import NullModel
+from miscal.stats.intervals import cell_gap_intervals
+from miscal.stats.null_model import NullModel
+from miscal.stats.sign_flip import EVERY, cluster_p, cluster_sums, residuals
 
 Box = tuple[tuple[int, int], ...]
 Boxes = list[tuple[Box, float]]  # each with how far off it is, or with its p-value

@@ -41,8 +41,8 @@ from miscal.metrics.score import by_score
 from miscal.metrics.variable import by_variable, density_of
 from miscal.results import Result
 from miscal.stats.cell_sums import EFFECTIVE_EVENTS
-from miscal.stats.null_draws import beyond_score
-from miscal.stats.sign_flip import choose_null
+from miscal.stats.isotonic import beyond_score
+from miscal.stats.null_model import choose_null
 
 Progress = Callable[[str, int, int], None]
 RANGES = 10  # of a variable, where it is shown

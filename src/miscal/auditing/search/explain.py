@@ -23,9 +23,10 @@ from miscal.auditing.search.cell_grids import CellGrid, best_boxes, noise_left
 from miscal.auditing.search.score_profiles import mark_decided, mark_tests, see_along
 from miscal.data.arrays import Array
 from miscal.report.findings import Finding
-from miscal.stats.cluster_draws import cluster_sums
 from miscal.stats.multiplicity import adjusted_z
-from miscal.stats.sign_flip import form_of, normal_z, shape_test
+from miscal.stats.normal import normal_z
+from miscal.stats.score_shape import form_of, shape_test
+from miscal.stats.sign_flip import cluster_sums
 
 NEARLY = 0.3  # bounds above this share of the best compete for explaining the same rows
 SHARED = 0.5  # places that share this part of the smaller one's weight are about the same rows

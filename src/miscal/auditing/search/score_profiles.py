@@ -39,9 +39,10 @@ from miscal.auditing.search.cell_grids import (
 from miscal.cells.partitions import LevelPooling, Numbered
 from miscal.cells.ranges import bin_index
 from miscal.codes.inference import Null
-from miscal.stats.cell_sums import EFFECTIVE_EVENTS, CellSums, Floats, exceeding
-from miscal.stats.cluster_draws import cluster_p
-from miscal.stats.sign_flip import ShapeTest, shape_test
+from miscal.stats.cell_sums import EFFECTIVE_EVENTS, CellSums, Floats
+from miscal.stats.normal import exceeding
+from miscal.stats.score_shape import ShapeTest, shape_test
+from miscal.stats.sign_flip import cluster_p
 
 
 def along_of(rows: SearchContext, codes: Floats, places: int) -> RawAndRecalibrated:

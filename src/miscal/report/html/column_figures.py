@@ -12,7 +12,7 @@ from miscal.report.html import marks
 from miscal.report.html.marks import MANY, Chart, Figure, Places, Scale, Writer, nice, tip, way
 from miscal.report.html.markup import ellipsis
 from miscal.report.result_tables import CumulativeDifferences, ResultView
-from miscal.stats.cell_sums import NORMAL_95
+from miscal.stats.normal import NORMAL_95
 
 _WIDTH = 360.0
 _CARD = (_WIDTH, 226.0)

@@ -1,0 +1,178 @@
+"""Confidence intervals of gaps and totals that agree with their tests."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from miscal.codes.inference import Null
+from miscal.data.target import TargetData
+from miscal.stats.binomial import NORMAL_EVENTS, binomial_tail, equal_weights
+from miscal.stats.cell_sums import CellSums, CellTestSettings, Floats, unwarned
+from miscal.stats.multiplicity import adjusted_z
+from miscal.stats.normal import NORMAL_95, normal_p, student_95
+from miscal.stats.sign_flip import cell_noise, student_reach
+
+STEPS = 80
+SETTLED = 1e-10  # of the root of a tail's logarithm
+
+
+def wald_p(value: float, interval: Sequence[float], right: float, logarithm: bool = False) -> float:
+    """The p-value that goes with a Wald interval of 95%, for the value that would be right.
+
+    >>> round(wald_p(0.9, (0.8, 1.0), 1.0), 3)
+    0.05
+    """
+    low, high = interval
+    if logarithm and low > 0:
+        value, low, high, right = (math.log(number) for number in (value, low, high, right))
+    if not 0.0 < high - low < math.inf:
+        return math.nan
+    return float(normal_p(value - right, (0.5 * (high - low) / NORMAL_95) ** 2))
+
+
+def cell_gap_intervals(
+    sums: CellSums, how: CellTestSettings, tests: int, level: float = 0.05
+) -> tuple[Floats, Floats]:
+    """Give bounds of the gaps that hold all at once with probability ``1 - level`` (Bonferroni over `tests`).
+
+    The expected number of events is the unknown: the interval holds every mean λ that the cell's test would not reject,
+    a binomial matched to λ and to the variance ``ρλ(1 - λ/n)``, ρ being the ratio that the predictions
+    have, ``σ²/(μ(1 - μ/n))`` (1 for equal probabilities: Clopper and Pearson). It agrees with the test at λ = μ. Above
+    200 events on both sides the same by Wilson's formula. Weighted: in units of Σw²/Σw, n the Kish size.
+    "residual": the cell's test read the other way round, gap ± z·sqrt(ΣD²)/Σw, D a row's or a cluster's residual, z
+    from Student's t; where Σw²p(1-p) is the noise it is a floor of ΣD², as in the test. Empty cells: NaN.
+
+    Parameters
+    ----------
+    tests
+        Cells tested in the call or the audit.
+
+    Examples
+    --------
+    >>> from miscal.stats.cell_sums import CellTestSettings, CellSums
+    >>> one = np.ones(1)
+    >>> none = CellSums(100 * one, 100 * one, 100 * one, 2 * one, 0 * one, 1.96 * one, 0.04 * one)
+    >>> low, high = cell_gap_intervals(none, CellTestSettings(), 1)
+    >>> low.round(4).tolist(), high.round(4).tolist()
+    ([-0.0162], [0.02])
+    """
+    with unwarned():
+        if how.null == Null.BERNOULLI:
+            least, most = _mean_events(sums, level / tests, weighted=how.weighted)
+            return (sums.predicted - most) / sums.weight, (sums.predicted - least) / sums.weight
+        noise, blocks = cell_noise(sums, how.rows)
+        if how.model_variance or how.outcome_weights or not how.binary:
+            noise = np.maximum(noise, sums.variance)
+        gap = sums.off / sums.weight
+        reach = student_reach(blocks, level / tests) * np.sqrt(noise) / sums.weight
+        # One row or cluster whose residual is 0 says nothing of the others.
+        reach = np.nan_to_num(reach, nan=np.inf)
+        return np.maximum(gap - reach, sums.mean - 1.0), np.minimum(gap + reach, sums.mean)
+
+
+def total_reach(pair: TargetData, expected: Floats) -> float:
+    """Half-width of the 95% interval of Σw·y around what is expected of each row, by cluster where there are any."""
+    residual = pair.observed - expected
+    if pair.cluster is None:
+        squares = residual * residual
+        return NORMAL_95 * math.sqrt(np.sum(squares if pair.second is None else squares * pair.second))
+    residual = pair.weighed(residual)
+    own = np.bincount(pair.cluster, residual)[np.bincount(pair.cluster) > 0]
+    # Few clusters: Student's t, and no less noise than rows that have nothing to do with each other would have.
+    freedom = max(own.size - 1.0, 1.0)
+    by_cluster = np.sum(own * own) * own.size / freedom
+    noise = max(by_cluster, np.sum(residual * residual))
+    return student_95(freedom) * math.sqrt(noise)
+
+
+def agreeing(low: Floats, high: Floats, gap: Floats, adjusted: Floats, level: float) -> tuple[Floats, Floats]:
+    """Make intervals say what the tests say: 0 is outside exactly where the adjusted p-value is at most the level.
+
+    Holm's rule rejects a little more than intervals at Bonferroni's level exclude: such an interval ends at 0, which
+    it does not hold. Exact and simulated tests may differ from the approximation that the interval inverts: it is then
+    drawn to 0. So it is for cells that are too small to be judged.
+
+    Examples
+    --------
+    >>> low, high = agreeing(*(np.array(v) for v in ([0.1, -0.1], [0.3, 0.2], [0.2, 0.05], [0.2, 0.9])), 0.05)
+    >>> low.tolist(), high.tolist()
+    ([0.0, -0.1], [0.3, 0.2])
+    """
+    real = adjusted <= level
+    least = np.finfo(np.float64).tiny
+    above = np.where(gap > 0.0, np.maximum(low, least), low)
+    below = np.where(gap < 0.0, np.minimum(high, -least), high)
+    return np.where(real, above, np.minimum(low, 0.0)), np.where(real, below, np.maximum(high, 0.0))
+
+
+def _mean_events(sums: CellSums, level: float, *, weighted: bool) -> Floats:
+    """Give bounds of the expected Σw·y of cells, each at a level; those of empty ones mean nothing."""
+    scale = sums.weight2 / sums.weight
+    size, mean = sums.weight / scale, sums.predicted / scale
+    events = np.clip(sums.observed / scale, 0.0, size)
+    if not weighted or equal_weights(sums)[sums.weight > 0.0].all():
+        events, size = np.rint(events), np.rint(size)
+    ratio = (sums.variance / scale**2) / (mean * (1.0 - mean / size))
+    # Certain predictions say nothing of the noise once they are wrong: take the binomial's.
+    ratio = np.where(np.isfinite(ratio) & (ratio > 1e-6), ratio, 1.0)
+    ratio = ratio if weighted else np.minimum(ratio, 1.0)
+    # Wilson's bounds: (k ∓ ½ - λ)² = z²ρλ(1 - λ/n), solved for λ.
+    square = adjusted_z(1, level) ** 2 * ratio
+
+    def wilson(side: float) -> Floats:
+        count = np.clip(events + 0.5 * side, 0.0, size)
+        inner = square * square + 4.0 * square * count * (1.0 - count / size)
+        middle = 2.0 * count + square
+        bound = (middle + side * np.sqrt(np.maximum(inner, 0.0))) / (2.0 * (1.0 + square / size))
+        return np.clip(bound, 0.0, size)
+
+    least = np.where(events <= 0.0, 0.0, wilson(-1.0))
+    most = np.where(events >= size, size, wilson(1.0))
+    bounds = np.stack([least, most])
+    small = (np.minimum(events, size - events) <= NORMAL_EVENTS) & (ratio <= 1.0 + 1e-9)
+    cells = np.stack([events, size, np.minimum(ratio, 1.0), mean > 0.5 * size])[:, small]
+    bounds[:, small] = _inverted(cells, 0.5 * level, bounds[:, small])
+    return bounds * scale
+
+
+def _inverted(cells: Floats, half: float, start: Floats) -> Floats:
+    """Solve P(K >= k) = half for the lower and P(K <= k) = half for the upper bound of λ, from Wilson's bounds on.
+
+    Each is matched on the side that is rarer for the predictions, whatever λ is, as in the cell's test. The secant rule
+    on sqrt(-log(tail)), which for a normal is a straight line far out; halving where it leaves the bracket. The first
+    secant supposes a tail of one half at the events.
+
+    cells : events, size, ratio of the variances, and whether the outcomes are swapped, an array each
+    """
+    count, trials, spread, swapped = np.tile(cells, 2)
+    lower = np.repeat([True, False], start.shape[1])
+    # Where as few or as many events happened as can, the bound is the end.
+    ends = np.where(lower, 0.0, trials)
+    outer, inner = ends, np.maximum(count, 1e-12)
+    target = math.sqrt(-math.log(half))
+    last, last_height = inner, np.full(count.size, math.sqrt(math.log(2.0)) - target)
+    guess, height = _between(start.ravel(), outer, inner), last_height.copy()
+    settled = count == ends
+    with unwarned():
+        for _ in range(STEPS):
+            live = np.flatnonzero(~settled)
+            if not live.size:
+                break
+            variance = spread * guess * (1.0 - guess / trials)
+            matched = [each[live] for each in (count, guess, variance, trials, swapped)]
+            tail = binomial_tail(matched, upper=lower[live])
+            height[live] = np.sqrt(np.maximum(-np.log(tail), 0.0)) - target
+            outer, inner = np.where(height > 0.0, guess, outer), np.where(height > 0.0, inner, guess)
+            settled |= np.abs(height) < SETTLED
+            settled |= np.abs(outer - inner) <= SETTLED * np.maximum(outer, inner)
+            secant = guess - height * (guess - last) / (height - last_height)
+            last, last_height = guess, height.copy()
+            guess = np.where(settled, guess, _between(secant, outer, inner))
+    return np.where(count == ends, ends, guess).reshape(2, -1)
+
+
+def _between(guess: Floats, outer: Floats, inner: Floats) -> Floats:
+    """The guess where it lies inside the bracket, else the bracket's middle."""
+    inside = (guess > np.minimum(outer, inner)) & (guess < np.maximum(outer, inner))
+    return np.where(inside, guess, 0.5 * (outer + inner))

@@ -1,0 +1,247 @@
+"""Which null model a call uses, and how much residuals vary under it.
+
+A null model says how outcomes of a calibrated model vary: as draws from the predictions, or as residuals whose signs
+are random. `choose_null` picks it from the data; everything else in this folder takes it as given.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from miscal.aggregate.summary import PREDICTED, PRODUCT, SQUARE, TRIALS, WEIGHT, weight_sums
+from miscal.aggregate.tally import Tally
+from miscal.cells.partitions import OF_SCORE, Ranges
+from miscal.codes.inference import Null, NullReason
+from miscal.data.arrays import Array
+from miscal.data.checks import one_of
+from miscal.data.responses import Units
+from miscal.data.target import TargetData
+from miscal.stats.cell_sums import CellSums, CellTestSettings, Floats, run_starts
+
+BINS = 15  # of predictions, of as many rows each
+LEAST = 200  # rows of a bin
+# Standard deviations: once in a thousand where weights and outcomes have nothing to do with each other.
+CRITICAL = 3.3
+LEAST_TRIALS = 30.0  # of neighbouring scores that are taken together
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualVariance:
+    """Variance of residuals by prediction, a unit of weight squared; of exposure, where the weight is exposure.
+
+    How much outcomes vary around a prediction that is no probability nobody says, so the residuals do.
+    A cell of few rows that had no large outcome shows residuals that are too small: among amounts and rare counts it is
+    always the quiet cells that look certain. So no cell counts as quieter than residuals of such predictions are in the
+    whole table, and a cell that was not quiet counts as loud as it was. (Judged by their own residuals alone, some of
+    ten levels is beyond noise in a quarter of calibrated tables of lognormal amounts: `studies/any_mean.py`.)
+
+    borders : between bins of the prediction;  values : of each bin
+    mixed : how much more a cell of all predictions varies than one of their mean
+    """
+
+    borders: Floats
+    values: Floats
+    exposed: bool
+    mixed: float = 1.0
+
+    @classmethod
+    def of(cls, pair: TargetData) -> "ResidualVariance":
+        """As the rows of a pair show it; rows of one cluster and one prediction are parts of one."""
+        predicted, residual = pair.predicted, pair.observed - pair.predicted
+        first, second = pair.weights
+        squares = second * residual**2
+        if pair.cluster is not None:
+            order = np.lexsort((predicted, pair.cluster))
+            cluster, predicted = pair.cluster[order], predicted[order]
+            starts = np.flatnonzero(run_starts(cluster, predicted))
+            predicted = predicted[starts]
+            first, together = (np.add.reduceat(values[order], starts) for values in (first, first * residual))
+            second, squares = first**2, together**2
+        most = min(max(predicted.size // LEAST, 1), BINS)
+        borders = np.unique(np.quantile(predicted, np.linspace(0.0, 1.0, most + 1)[1:-1]))
+        bins = np.searchsorted(borders, predicted)
+        squares = np.bincount(bins, squares, borders.size + 1)
+        size = np.bincount(bins, first if pair.exposed else second, borders.size + 1)
+        all_squares = squares.sum()
+        every = all_squares / max(size.sum(), 1e-300)
+        values = np.where(size > 0.0, squares / np.where(size > 0.0, size, 1.0), every)
+        made = cls(borders, values, pair.exposed)
+        mean = np.average(predicted, weights=first)
+        alike = made.at(mean, first.sum(), second.sum())
+        return replace(made, mixed=max(1.0, float(all_squares / max(alike, 1e-300))))
+
+    def at(self, predicted: Floats, weight: Floats, weight2: Floats) -> Floats:
+        """Variance of the sum of residuals of rows of a mean prediction and of weights that add up to so much."""
+        return self.values[np.searchsorted(self.borders, predicted)] * (weight if self.exposed else weight2)
+
+    def floor(self, sums: CellSums, *, narrow: bool = False) -> Floats:
+        """Variance of the sum of residuals of each cell; `narrow` ones hold predictions that are much the same."""
+        usual = self.at(sums.mean, sums.weight, sums.weight2)
+        return usual if narrow else usual * self.mixed
+
+
+@dataclass(frozen=True)
+class OutcomeSamplingVariance:
+    """Variance of residuals where events or others were kept in part and weighted back.
+
+    It stands in the place of a `ResidualVariance`.
+
+    Where events weigh u and others v, a row of probability p is an event of the sample with the odds v·p / (u·(1 - p)),
+    and w(y - p) has the variance u·v·p(1-p), whatever happened in its cell. Residuals tell less of it: nearly all of
+    their squares are those of the few events that weigh much, so that a cell of which fewer were kept looks certain.
+    (By residuals alone 98 of 1,000 calibrated tables alarmed by field and 117 by variable: `sampled_by_outcome`.)
+
+    scale : Σw²(y - p)² relative to Σp(1 - p), over all rows
+    mixed : Σp(1 - p) of all rows relative to that of as many rows of their mean
+    """
+
+    scale: float
+    mixed: float
+
+    @classmethod
+    def of(cls, sums: CellSums) -> "OutcomeSamplingVariance":
+        """As narrow cells of the score show it, or rows."""
+        mean = sums.mean
+        known = float(np.sum(sums.rows * mean * (1.0 - mean)))
+        every = float(np.average(mean, weights=sums.rows))
+        alike = float(sums.rows.sum()) * every * (1.0 - every)
+        scale = float(sums.residual2.sum()) / max(known, 1e-300)
+        return cls(scale, min(known / max(alike, 1e-300), 1.0))
+
+    def at(self, predicted: Floats, weight: Floats, weight2: Floats) -> Floats:
+        """Variance of the sum of residuals of trials alike, of weights that add up to so much."""
+        trials = weight**2 / np.where(weight2 > 0.0, weight2, 1.0)
+        return self.scale * trials * predicted * (1.0 - predicted)
+
+    def floor(self, sums: CellSums, *, narrow: bool = False) -> Floats:
+        """Variance of the sum of residuals of each cell; `narrow` ones hold predictions that are much the same."""
+        mean = sums.mean
+        usual = self.scale * sums.rows * mean * (1.0 - mean)
+        return usual if narrow else usual * self.mixed
+
+
+def sums_depend_on_outcome(sums: Floats) -> bool:
+    """Tell from the sums of `weight_sums` whether weights depend on the outcome, given the score.
+
+    They do after events or non-events were kept in part. ``T = Σ(w - m)(y - p)``, m the mean weight at that score,
+    is then far from 0: beyond 3.3 of its own standard deviations, ``sqrt(Σ(w - m)²(y - p)²)``. Neighbouring scores are
+    taken together until they hold 30 trials. Weights that are constant within each outcome and differ between the two
+    (two trials of each at least) depend on it however few they are.
+    """
+    if _constant(sums.sum(axis=0)):
+        return True
+    number = sums[:, :, TRIALS].sum(axis=1)
+    used, trials = sums[number > 0], number[number > 0]
+    if not trials.size:
+        return False
+    last = trials.sum() // LEAST_TRIALS - 1
+    group = np.minimum((np.cumsum(trials) - trials) // LEAST_TRIALS, last)
+    cells = np.add.reduceat(used, np.flatnonzero(run_starts(group)), axis=0)
+    columns = cells.transpose(2, 1, 0)
+    both, events = columns.sum(axis=1), columns[:, 1]
+    mean, rate = both[WEIGHT] / both[TRIALS], both[PREDICTED] / both[TRIALS]
+    off = events[WEIGHT] - mean * events[TRIALS] - (both[PRODUCT] - mean * both[PREDICTED])
+    spread = columns[SQUARE] - 2.0 * mean * columns[WEIGHT] + mean**2 * columns[TRIALS]
+    variance = np.sum([rate**2, (1.0 - rate) ** 2] * spread)
+    deviation = math.sqrt(max(float(variance), 0.0))
+    # Equal weights leave nothing but rounding.
+    scale = math.sqrt(both[SQUARE].sum())
+    return deviation > 1e-6 * scale and abs(float(off.sum())) > CRITICAL * deviation
+
+
+def _constant(outcomes: Floats) -> bool:
+    trials = outcomes[:, TRIALS]
+    if trials.min() < 2.0:
+        return False
+    mean = outcomes[:, WEIGHT] / trials
+    constant = np.all(outcomes[:, SQUARE] / trials - mean**2 <= 1e-9 * mean**2)
+    return bool(constant and mean.max() > mean.min() * (1.0 + 1e-6))
+
+
+@dataclass(frozen=True)
+class NullModel:
+    """Which null a call uses, and why; how residuals spread where outcomes are not binary, and their units."""
+
+    null: Null
+    reason: NullReason
+    outcome_weights: bool = False
+    spread: ResidualVariance | OutcomeSamplingVariance | None = None
+    binary: bool = True
+    units: Units = Units()  # noqa: RUF009  # frozen
+
+    @property
+    def model_variance(self) -> bool:
+        """Whether outcomes are 0/1 and the weights do not depend on them, so that p(1-p) is the noise of a row."""
+        return self.binary and not self.outcome_weights
+
+    def judging(self, **cells: Any) -> CellTestSettings:
+        """How cells of such noise are judged, given what is known of them."""
+        known = {
+            name: getattr(self, name) for name in ("null", "outcome_weights", "binary", "model_variance")
+        }
+        return CellTestSettings(**known, **cells)
+
+    def sums(self, made: Tally | CellSums) -> CellSums:
+        """Sums as inference reads them, with the variance that their predictions let expect."""
+        sums = CellSums.of(made)
+        if self.spread is None:
+            return sums
+        narrow = isinstance(made, Tally) and isinstance(made.cells, Ranges) and made.cells.name == OF_SCORE
+        return replace(sums, variance=self.spread.floor(sums, narrow=narrow))
+
+
+OUTCOME_WEIGHTS = NullModel(Null.RESIDUAL, NullReason.OUTCOME_WEIGHTS, outcome_weights=True)
+BY_THE_MODEL = NullModel(Null.BERNOULLI, NullReason.PREDICTIONS)
+
+
+def choose_null(pair: TargetData, null: str, classes: Array | None = None) -> NullModel:
+    """The null asked for, or sign flips where clusters or outcome-dependent weights call for them.
+
+    classes : (n, K) probabilities, where the outcomes of the pair are classes
+    """
+    one_of("null", null, tuple(map(str, Null)))
+    if not pair.binary:
+        reason = NullReason.MEANS if pair.cluster is None else NullReason.MEANS_IN_CLUSTERS
+        spread = ResidualVariance.of(pair)
+        return NullModel(Null.RESIDUAL, reason, False, spread, binary=False, units=pair.units)
+    if outcome_weights(pair, classes):
+        return OUTCOME_WEIGHTS if classes is not None else by_kept_outcomes(_sums_of_rows(pair))
+    if pair.cluster is not None:
+        return NullModel(Null.RESIDUAL, NullReason.CLUSTERS)
+    if null == Null.RESIDUAL:
+        return NullModel(Null.RESIDUAL, NullReason.REQUESTED)
+    return BY_THE_MODEL
+
+
+def by_kept_outcomes(sums: CellSums) -> NullModel:
+    """The noise where weights depend on the outcome, as narrow cells of the score show it, or rows."""
+    spread = OutcomeSamplingVariance.of(sums)
+    return replace(OUTCOME_WEIGHTS, reason=NullReason.OUTCOME_SAMPLING, spread=spread)
+
+
+def _sums_of_rows(pair: TargetData) -> CellSums:
+    """Every row as a cell."""
+    first, second = pair.weights
+    residual2 = second * (pair.observed - pair.predicted) ** 2
+    return CellSums(
+        pair.repeats().astype(float),
+        first,
+        second,
+        first * pair.predicted,
+        first * pair.observed,
+        residual2,
+        residual2,
+    )
+
+
+def outcome_weights(pair: TargetData, classes: Array | None) -> bool:
+    """Whether the weights depend on the outcome given the score, or on any class given its probability."""
+    if pair.weight is None:
+        return False
+    events = [(pair.observed, pair.predicted)]
+    if classes is not None:
+        columns = enumerate(classes.T) if classes.ndim == 2 else [(1, classes)]
+        events = [(pair.observed == k, own) for k, own in columns]
+    return any(sums_depend_on_outcome(weight_sums(pair.weight, *each)) for each in events)
