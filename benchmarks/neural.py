@@ -52,18 +52,18 @@ def epoch(rows, embedding, batch, device):
 
     from miscal.recalibrate import NeuralCalibration
     from miscal.recalibrate.by_columns import neural_network as network
-    from miscal.recalibrate.by_columns.neural import knots_at
+    from miscal.recalibrate.by_columns.network_inputs import score_knots
 
     torch.manual_seed(0)
     how = NeuralCalibration(epochs=1, batch=batch, device=device.type, progress=False)
     widths = [embedding * len(LEVELS) + NUMBERS, *HIDDEN, 1]
     g = network.FieldNetwork(list(LEVELS), embedding, [*pairwise(widths)])
-    model = network.Calibration(g, knots_at(how.knots, binary=True), 1)
+    model = network.CalibrationNetwork(g, score_knots(how.knots, binary=True), 1)
     held_out = np.array([], dtype=np.int64)
-    with network.threads(model, batch):
+    with network.limited_threads(model, batch):
         few = type(rows)(*(part[: 4 * batch] for part in rows))
-        network.train(model, few, held_out, how)
-        took = seconds(lambda: network.train(model, rows, held_out, how), device)
+        network.train_network(model, few, held_out, how)
+        took = seconds(lambda: network.train_network(model, rows, held_out, how), device)
     dense = sum(p.numel() for p in g.layers.parameters())
     return took, dense, sum(p.numel() for p in model.parameters())
 

@@ -32,7 +32,7 @@ def fitted(name: str, classes: int) -> tuple[Recalibrator, np.ndarray, dict[str,
     X = {"floor": rng.integers(0, 3, 400), "state": rng.choice(["a", "b"], 400)}
     given = p[:, 1] if classes == 2 else p
     made = example(getattr(recalibrate, name))
-    if (made.two_classes_only or "binary" not in made.responses) and classes > 2:
+    if (made.binary_only or "binary" not in made.responses) and classes > 2:
         return None
     if "binary" not in made.responses:
         return made.fit(given, y, X, response="count"), given, X
@@ -54,9 +54,11 @@ def ways(name: str, classes: int) -> list[bool] | None:
         return None
     model, p, X = made
     columns: Any = "p" if classes == 2 else [f"p{k}" for k in range(classes)]
-    json = works(lambda: np.array_equal(Recalibrator.from_json(model.to_json()).mapped(p, X), model.mapped(p, X)))
+    json = works(
+        lambda: np.array_equal(Recalibrator.from_json(model.to_json()).map_checked(p, X), model.map_checked(p, X))
+    )
     alone = not model.uses_columns or isinstance(model, recalibrate.GroupWise)
-    in_parts = classes == 2 and alone and not model.is_mean()
+    in_parts = classes == 2 and alone and not model.predicts_means()
     return [json, works(lambda: model.to_sql(columns)), works(model.to_onnx), in_parts, json]
 
 

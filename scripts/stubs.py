@@ -28,7 +28,7 @@ def stubs() -> dict[Path, str]:
     """The text of each stub."""
     own = [(f"miscal.{home}", name) for name, home in miscal._HOME.items()]  # noqa: SLF001
     packages = [("miscal", name) for name in miscal.__all__ if name not in miscal._HOME]  # noqa: SLF001
-    maps = [(f"miscal.recalibrate.{home}", name) for name, home in recalibrate._HOMES.items()]  # noqa: SLF001
+    maps = [(f"miscal.recalibrate.{home}", name) for name, home in recalibrate._PUBLIC.items()]  # noqa: SLF001
     numbers = [(f"miscal.metrics.{METRICS[name].home}", name) for name in metrics.__all__]
     return {
         SOURCE / "__init__.pyi": HEAD + imports(own + packages) + "\n__version__: str\n",

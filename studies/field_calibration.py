@@ -41,8 +41,8 @@ from miscal.recalibrate import (
     PlattScaling,
 )
 from miscal.recalibrate.by_columns import neural_network as network
-from miscal.recalibrate.by_columns.neural import Inputs
-from miscal.recalibrate.parameters import chosen_columns, columns_of
+from miscal.recalibrate.by_columns.network_inputs import NetworkInputs
+from miscal.recalibrate.parameters import chosen_columns, named_columns
 from studies import harness
 
 RESULTS = Path(__file__).parent / "results"
@@ -157,8 +157,8 @@ class Model:
 
     def fit(self, X, y):
         """Model-1: trained on rows in the order of time."""
-        columns = columns_of(X, "the model", len(y))
-        self.inputs = Inputs.learned(chosen_columns(columns, None))
+        columns = named_columns(X, "the model", len(y))
+        self.inputs = NetworkInputs.learned(chosen_columns(columns, None))
         widths = [self.embedding * len(self.inputs.sizes) + self.inputs.width, 200, 200, 1]
         with network.torch.random.fork_rng():
             network.torch.manual_seed(self.seed)
@@ -182,18 +182,18 @@ class Model:
     def train(self, X, y, held_out, epochs):
         """Train from where the network stands."""
         how = NeuralCalibration(epochs=epochs, patience=2, random_state=self.seed, progress=False)
-        with network.threads(self.net, how.batch):
-            network.train(self.net, self._rows(X, y), held_out, how)
+        with network.limited_threads(self.net, how.batch):
+            network.train_network(self.net, self._rows(X, y), held_out, how)
 
     def _rows(self, X, y):
-        codes, numbers = self.inputs.read(columns_of(X, "the model", len(y)), len(y))
+        codes, numbers = self.inputs.read(named_columns(X, "the model", len(y)), len(y))
         no_score = np.zeros((len(y), 1), np.int64)
         weight = np.ones(len(y), np.float32)
         return network.NetworkRows(codes, numbers, no_score, no_score.astype(np.float32), y.astype(np.int64), weight)
 
     def predict(self, X):
         """P(y = 1) of rows."""
-        log_odds = network.outputs_of(self.net, self._rows(X, np.zeros(len(X), int)))[:, 1]
+        log_odds = network.predict_outputs(self.net, self._rows(X, np.zeros(len(X), int)))[:, 1]
         return 1.0 / (1.0 + np.exp(-log_odds))
 
 

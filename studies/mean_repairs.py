@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from miscal.recalibrate import Recalibrator, choose
-from miscal.recalibrate.sample import FAMILIES
+from miscal.recalibrate.outcome_families import FAMILIES
 from studies import harness
 
 NAME = "mean_repairs"

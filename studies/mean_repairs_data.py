@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from miscal.recalibrate import Recalibrator, choose
-from miscal.recalibrate.sample import FAMILIES
+from miscal.recalibrate.outcome_families import FAMILIES
 from studies import harness
 from studies.needs import need
 

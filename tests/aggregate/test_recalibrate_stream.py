@@ -20,7 +20,7 @@ from miscal.recalibrate import (
     ScalingBinning,
     VariableTree,
 )
-from miscal.recalibrate.in_parts import fit_to
+from miscal.recalibrate.out_of_core import fit_to
 from tests.aggregate import tables
 
 
@@ -37,7 +37,7 @@ def path(made, tmp_path_factory):
 @pytest.fixture
 def few_rows(monkeypatch):
     """A ceiling under which the rows do not fit."""
-    monkeypatch.setattr("miscal.recalibrate.in_parts.rows_that_fit", lambda *_: 10_000)
+    monkeypatch.setattr("miscal.recalibrate.out_of_core.rows_that_fit", lambda *_: 10_000)
 
 
 def weights(made, weight):

@@ -210,7 +210,7 @@ def test_subpopulations_of_a_frame_are_those_of_memory(spark, made, path, asked)
 def test_a_recalibrator_within_groups_is_fitted_to_a_frame_and_applied_as_a_column(spark, made, path):
     from miscal.aggregate.spark import recalibrated
     from miscal.recalibrate import GroupWise, IsotonicCalibration
-    from miscal.recalibrate.in_parts import fit_to
+    from miscal.recalibrate.out_of_core import fit_to
 
     frame = spark.read.parquet(str(path)).repartition(4)
     asked = GroupWise(IsotonicCalibration(), columns=["flag"], pooling=False)

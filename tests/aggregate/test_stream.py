@@ -94,7 +94,7 @@ def test_lazy_frames_take_the_same_route(made, tmp_path, library):
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_measures_and_recalibrators_take_lazy_frames_too(made, tmp_path, library):
     from miscal.recalibrate import IsotonicCalibration
-    from miscal.recalibrate.in_parts import fit_to
+    from miscal.recalibrate.out_of_core import fit_to
 
     path = tables.write(made, tmp_path / "t.parquet", 5000)
     asked = ["whole < 30", "state in {s0, s3} and tied >= 0.2"]

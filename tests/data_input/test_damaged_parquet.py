@@ -12,7 +12,7 @@ import pytest
 from miscal.data.errors import MiscalError
 from miscal.data.files import TableFile
 from miscal.recalibrate import IsotonicCalibration
-from miscal.recalibrate.in_parts import apply_to
+from miscal.recalibrate.out_of_core import apply_to
 from studies.damaged_parquet import count
 
 

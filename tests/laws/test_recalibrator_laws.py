@@ -76,7 +76,7 @@ def fit(made, p, y, X, weight=None):
 def taken(made, sample):
     """The sample as this one takes it: for two classes only, the first against the rest."""
     p, y, *rest = sample
-    return (p[:, 0], (y == 0).astype(int), *rest) if made.two_classes_only and p.ndim == 2 else sample
+    return (p[:, 0], (y == 0).astype(int), *rest) if made.binary_only and p.ndim == 2 else sample
 
 
 def picked(X, rows):
@@ -210,7 +210,7 @@ def test_the_number_of_threads_changes_no_bit(made, monkeypatch):
 def test_predicting_changes_nothing_and_threads_may_share_a_recalibrator(made, classes):
     skip_without_its_library(made)
     p, y, X = rows(classes)
-    if made.two_classes_only and classes > 2:
+    if made.binary_only and classes > 2:
         with pytest.raises(MiscalError, match="two classes"):
             fit(made, p, y, X)
         return
@@ -233,7 +233,7 @@ def test_predicting_changes_nothing_and_threads_may_share_a_recalibrator(made, c
 
 @EACH
 def test_one_row_is_a_table_of_one_row(made):
-    for classes in (2,) if made.two_classes_only else (2, 3):
+    for classes in (2,) if made.binary_only else (2, 3):
         p, y, X = rows(classes)
         fitted = fit(made, p, y, X)
         for i in range(5):

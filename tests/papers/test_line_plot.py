@@ -12,8 +12,8 @@ from scipy.special import expit, logit
 from miscal import MiscalError
 from miscal.data.columns import Columns
 from miscal.recalibrate import IsotonicLinePlotScaling
-from miscal.recalibrate.sample import Sample
-from miscal.recalibrate.shapes import RIDGE, LineFit
+from miscal.recalibrate.isotonic import LINE_RIDGE, LinePlotFit
+from miscal.recalibrate.training_sample import TrainingSample
 
 
 def eta_twin(x, a, b, outside):  # (9), and its continuation beyond the end knots
@@ -67,7 +67,7 @@ def test_the_optimum_is_global(rng, kind, outside, l2):
         b = np.cumsum(theta)
         eta = b[place] + t * (b[place + 1] - b[place])
         slope = theta[1:] / np.diff(knots) - 1
-        return np.sum(np.logaddexp(0, eta) - y * eta) + 0.5 * max(l2, RIDGE) * slope**2 @ np.diff(knots)
+        return np.sum(np.logaddexp(0, eta) - y * eta) + 0.5 * max(l2, LINE_RIDGE) * slope**2 @ np.diff(knots)
 
     made = IsotonicLinePlotScaling(knots=12, outside=outside, l2=l2, keep_certain=True).fit(p, y)
     ours = np.append(made.values_[0], np.diff(made.values_))
@@ -89,8 +89,8 @@ def test_conditions_of_optimality_hold_on_any_data(seed, knots, outside):
     y[:2] = [0, 1]
     placement = str(rng.choice(["probability", "quantile"]))
     made = IsotonicLinePlotScaling(knots=knots, placement=placement, outside=outside, keep_certain=True).fit(p, y)
-    rows = Sample(p, y, None, Columns({}), 2)
-    fit = LineFit(rows, *made._between(p), np.diff(made.knots_), RIDGE)
+    rows = TrainingSample(p, y, None, Columns({}), 2)
+    fit = LinePlotFit(rows, *made._between(p), np.diff(made.knots_), LINE_RIDGE)
     theta = np.append(made.values_[0], np.diff(made.values_))
     _, gradient, _ = fit.evaluate(theta)
     small = 1e-4

@@ -83,7 +83,7 @@ found = miscal.audit(sys.argv[1], outcome="y", probability="p", memory="600MB", 
 print([entry["reason"] for entry in found.document["too_small"] if entry["where"] == "t"])
 if sys.argv[1].endswith("parquet"):
     from miscal.recalibrate import PlattScaling
-    from miscal.recalibrate.in_parts import fit_to, apply_to
+    from miscal.recalibrate.out_of_core import fit_to, apply_to
     model = fit_to(PlattScaling(), sys.argv[1], outcome="y", probability="p", memory="600MB")
     print(apply_to(model, sys.argv[1], ["p"], sys.argv[1] + ".out.parquet", memory="600MB"))
 print(next(line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line))

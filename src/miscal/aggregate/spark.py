@@ -180,7 +180,7 @@ def recalibrated(
     names = [probability] if isinstance(probability, str) else list(probability)
     check_named(names, frame.columns, "the Spark frame")
     text = model.to_json()
-    made = model.names_of(column)
+    made = model.output_names(column)
     schema = StructType(
         [*frame.schema.fields, *(StructField(name, DoubleType(), nullable=False) for name in made)]
     )
@@ -188,7 +188,7 @@ def recalibrated(
     def apply(batches: Iterator[Any]) -> Iterator[Any]:
         from importlib import import_module
 
-        streamed = import_module("miscal.recalibrate.in_parts")  # above this layer: known by name alone
+        streamed = import_module("miscal.recalibrate.out_of_core")  # above this layer: known by name alone
         fitted = streamed.model_from(text)
         for chunk in _chunks(batches):
             yield from streamed.with_columns(fitted, chunk, names, made, logit=logit).to_batches()

@@ -22,12 +22,13 @@ from miscal.data.files import TableFile
 from miscal.data.libraries import csv, pa, pq
 from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction, read
-from miscal.recalibrate.base import Recalibrator, pairs
+from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.choosing import Choose, refitted
-from miscal.recalibrate.in_parts import with_columns
-from miscal.recalibrate.judging import difference, row_loss
+from miscal.recalibrate.held_out import difference, row_loss
+from miscal.recalibrate.out_of_core import with_columns
 from miscal.recalibrate.parameters import label_array
-from miscal.recalibrate.sample import Sample, row_weight
+from miscal.recalibrate.probability_arrays import as_two_columns
+from miscal.recalibrate.training_sample import TrainingSample, row_weight
 from miscal.report.findings import Finding, flat
 from miscal.report.wording import LEFT_FIRST, became, points, showing
 from miscal.stats.isotonic import fold_of_rows
@@ -125,7 +126,7 @@ def repair(
     if not isinstance(predictions, Predictions):
         raise refusal("must be Predictions", "'predictions'", got=f"got {type(predictions).__name__}")
     columns = predictions.columns if recalibrator.uses_columns else None
-    mapped = recalibrator.predict if recalibrator.is_mean() else recalibrator.predict_proba
+    mapped = recalibrator.predict if recalibrator.predicts_means() else recalibrator.predict_proba
     recalibrated = predictions.with_probability(mapped(predictions.probability, columns))
     audited = partial(
         audit,
@@ -139,7 +140,7 @@ def repair(
     )
     before, after = map(audited, (predictions, recalibrated))
     table, one, two = getattr(recalibrator, "table", None), before.score, after.score
-    now, past = (row_loss(pairs(each.probability), each) for each in (recalibrated, predictions))
+    now, past = (row_loss(as_two_columns(each.probability), each) for each in (recalibrated, predictions))
     change, error = difference(now, past, predictions)  # of means: deviance; paired over rows or clusters
     loss = "log_loss" if predictions.response == "binary" else "deviance"
     about = {
@@ -297,12 +298,15 @@ def repair_table(
     for each in (record.before, record.after):
         each.document["data"].update(described)
     # The method that was judged on unseen rows, fitted on these as well.
-    model = refitted(chosen, Sample.of(whole, Columns({name: whole.columns[name] for name in usable})))
+    model = refitted(
+        chosen,
+        TrainingSample.from_predictions(whole, Columns({name: whole.columns[name] for name in usable})),
+    )
     # It has learned places of classes; columns and model carry their names.
     model.classes_ = label_array(list(whole.classes)) if whole.n_classes > 2 else chosen.classes_
     record.about.update(split="halves", allowed=usable, shipped_rows=model.n_rows_)
     out = with_columns(
-        model, Chunk(table, "the table"), names, model.names_of(NEW), logit=bool(options.get("logit"))
+        model, Chunk(table, "the table"), names, model.output_names(NEW), logit=bool(options.get("logit"))
     )
     words = np.array(["fit", "test"], dtype=object)[half]
     return Repaired(record, model, out.append_column(PART, [words]))

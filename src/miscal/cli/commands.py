@@ -334,7 +334,7 @@ def apply(
     model: Path, file: str, probability: tuple[str, ...], column: str, out: Path | None, **options: Any
 ) -> None:
     """Add repaired probabilities to a table, batch by batch."""
-    from miscal.recalibrate.in_parts import apply_to, load_model
+    from miscal.recalibrate.out_of_core import apply_to, load_model
 
     out = table_path(out, file, column)
     prepared({"--out": out}, model=model, table=file)
@@ -350,7 +350,7 @@ def fit(file: str, method: str, bins: int | None, group: tuple[str, ...], out: P
     The table: one file, a folder or a pattern in quotes, read batch by batch.
     """
     from miscal import recalibrate as package
-    from miscal.recalibrate.in_parts import fit_to
+    from miscal.recalibrate.out_of_core import fit_to
 
     prepared({"--out": out}, table=file)
     if bins is not None and method not in ("histogram", "scaling-binning"):

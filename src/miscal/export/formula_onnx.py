@@ -31,7 +31,7 @@ def to_onnx(recalibrator: "Recalibrator", dtype: Any) -> bytes:
         from onnx import checker, helper
     except ImportError as error:
         raise MissingExtra("writing an ONNX model", "onnx", "onnx") from error
-    if recalibrator.is_mean():
+    if recalibrator.predicts_means():
         raise refusal("writes probabilities", "'to_onnx'", got="this repairs means", hint="to_json or to_sql")
     found, outside, classes = recalibrator.formula(), SCORES[dtype], recalibrator.n_classes_
     graph = Graph(nodes.columns_of(found))

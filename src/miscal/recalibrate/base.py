@@ -10,16 +10,18 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 from miscal import recalibrate
-from miscal.cells.coding import Encoding
 from miscal.data import checks, responses
 from miscal.data.arrays import Array, Floats
 from miscal.data.columns import Columns
 from miscal.data.errors import MiscalError, MiscalWarning, refusal, unboxed, warn
 from miscal.data.predictions import METRIC, Predictions, RawPredictions
 from miscal.export import formula as nodes
-from miscal.recalibrate import parameters
-from miscal.recalibrate.parameters import columns_of, label_array, parameter, state
-from miscal.recalibrate.sample import FAMILIES, OutcomeFamily, Sample, limits
+from miscal.recalibrate import serialization
+from miscal.recalibrate.certain_scores import certain_score_range
+from miscal.recalibrate.outcome_families import FAMILIES, OutcomeFamily
+from miscal.recalibrate.parameters import declared_state, label_array, named_columns, parameter, state
+from miscal.recalibrate.probability_arrays import as_two_columns, normalise_rows, normalised_matrix
+from miscal.recalibrate.training_sample import TrainingSample
 
 
 class NotFitted(MiscalError, NotFittedError):  # type: ignore[misc]
@@ -32,7 +34,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
 
     A subclass declares its parameters, each with a default or by `parameter` with its check, and its fitted attributes
     by `state`: it is a dataclass, and `__init__`, the checks and JSON come from there. It writes `_fit`, and `_map`
-    (or, with `uses_columns`, `_map_beside`), none of which may change it but `_fit`. One more line, in
+    (or, with `uses_columns`, `_map_with_columns`), none of which may change it but `_fit`. One more line, in
     `recalibrate/__init__.py`, and it can be read from JSON, its laws are tested and its line stands in the docs; what
     it may write besides: `_formula` (SQL, ONNX and one row quickly) and `_candidates` (of `choose`). Where only one
     class occurs among the rows to fit on nothing can be learned: with a warning, the recalibrator then leaves
@@ -60,32 +62,36 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         it holds for the fitted map.
     """
 
-    others: ClassVar["dict[str, type[Recalibrator]]"] = {}  # classes that are not ours, by module and name
+    external_classes: ClassVar[
+        "dict[str, type[Recalibrator]]"
+    ] = {}  # classes that are not ours, by module and name
     uses_columns: ClassVar[bool] = False  # whether X is looked at
-    two_classes_only: ClassVar[bool] = False
+    binary_only: ClassVar[bool] = False
     responses: ClassVar[tuple[str, ...]] = ("binary",)  # kinds of outcome that it can be fitted to
-    against_rest: ClassVar[bool] = False  # of several classes: one map of two for each class against the rest
-    divided: ClassVar[bool] = True  # whether what these maps give is divided by its sum
+    one_vs_rest: ClassVar[bool] = False  # of several classes: one map of two for each class against the rest
+    normalises_classes: ClassVar[bool] = True  # whether what these maps give is divided by its sum
     # Fewest and most classes for which `choose` tries it as it is.
-    candidate_for: ClassVar[tuple[float, float]] = 0, 0
-    in_blends: ClassVar[bool] = True  # whether `choose` may mix it: a map to certainties spoils a mean
-    pulls_in: ClassVar[bool] = True  # whether scores that are certain are moved before they are mapped
-    always_rises: ClassVar[bool] = False  # whether any fit keeps the ranking
+    candidate_classes: ClassVar[tuple[float, float]] = 0, 0
+    blendable: ClassVar[bool] = True  # whether `choose` may mix it: a map to certainties spoils a mean
+    moves_certain_scores: ClassVar[bool] = (
+        True  # whether scores that are certain are moved before they are mapped
+    )
+    always_keeps_ranking: ClassVar[bool] = False  # whether any fit keeps the ranking
 
     keep_certain: bool = parameter(checks.truth, default=False, kw_only=True)
 
     classes_: Array = state("labels")
     identity_: bool = state("bool")
     n_rows_: int = state("int", low=1)
-    each_: list[Self] = state("inner", optional=True)  # one map a class
+    per_class_: list[Self] = state("inner", optional=True, binary=True, json_name="each_")
     response_: str = state("word", optional=True)  # of means
-    held_: Floats = state("float", 2, low=0.0, high=1.0, optional=True)  # within what scores are held
+    clip_range_: Floats = state("float", 2, low=0.0, high=1.0, optional=True, json_name="held_")
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         dataclass(eq=False, repr=False)(cls)
         if not cls.__module__.startswith("miscal.recalibrate."):
-            Recalibrator.others[f"{cls.__module__}.{cls.__qualname__}"] = cls
+            Recalibrator.external_classes[f"{cls.__module__}.{cls.__qualname__}"] = cls
 
     # ------------------------------------------------------------------------------------------------ for the user
     def fit(
@@ -121,32 +127,36 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         for name in list(vars(self)):
             if name.endswith("_") and not name.startswith("_"):
                 delattr(self, name)
-        columns = self._columns_to_fit(X)
+        columns = self._validated_columns(X)
         given = RawPredictions(
             y, y_prob, sample_weight, columns=columns, names=METRIC, response=response, exposure=exposure
         )
         rows = Predictions.validated(given)
-        return self._learned(Sample.of(rows, rows.columns), label_array(rows.classes))
+        return self._fit_validated(
+            TrainingSample.from_predictions(rows, rows.columns), label_array(rows.classes)
+        )
 
-    def _learned(self, sample: Sample, classes: Array) -> Self:
+    def _fit_validated(self, sample: TrainingSample, classes: Array) -> Self:
         """Itself, fitted on validated rows."""
         response, name = sample.response, type(self).__name__
         if response not in self.responses:
             can = [kind for kind in recalibrate.kinds() if response in getattr(recalibrate, kind).responses]
             what, got = f"fits no outcome that is {response}", f"'response' is {response!r}"
             raise refusal(what, name, got=got, hint=f"such as {', '.join(can)}")
-        one_class = not sample.varied
+        one_class = not sample.has_variation
         if one_class:
             warn(f"{name} saw one class only and leaves probabilities as they are")
-        elif self.two_classes_only and sample.n_classes > 2:
+        elif self.binary_only and sample.n_classes > 2:
             got = f"there are {sample.n_classes}"
             raise refusal("is for two classes", name, got=got)
-        elif self.against_rest and sample.n_classes > 2:
-            self.each_ = [self._against_rest(sample, k) for k in range(sample.n_classes)]
+        elif self.one_vs_rest and sample.n_classes > 2:
+            self.per_class_ = [self._fit_one_vs_rest(sample, k) for k in range(sample.n_classes)]
         else:
-            held = limits(sample) if self.pulls_in and not self.keep_certain else None
+            held = (
+                certain_score_range(sample) if self.moves_certain_scores and not self.keep_certain else None
+            )
             if held is not None:  # it is kept for the rows to come
-                self.held_ = held
+                self.clip_range_ = held
                 sample = replace(sample, probability=np.clip(sample.probability, *held))
             self._fit(sample)
         if response != "binary":
@@ -157,9 +167,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, y_prob: Any, X: Any = None) -> Floats:
         """Recalibrated probabilities, (n, K), one column a class; rows sum to 1."""
         self.check_fitted()
-        if self.is_mean():
+        if self.predicts_means():
             raise refusal("gives probabilities", "'predict_proba'", got="it has means", hint="predict()")
-        return self.mapped(self.checked(y_prob), X)
+        return self.map_checked(self.check_prediction(y_prob), X)
 
     def predict(self, prediction: Any, X: Any = None) -> Floats:
         """Repaired means, (n,), of a recalibrator that was fitted to means (`response` "real" or "count").
@@ -167,9 +177,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         With exposure, predictions and answers are rates a unit of it.
         """
         self.check_fitted()
-        if not self.is_mean():
+        if not self.predicts_means():
             raise refusal("gives means", "'predict'", got="it has classes", hint="predict_proba()")
-        return np.ascontiguousarray(self.mapped(self.checked(prediction), X)[:, 1])
+        return np.ascontiguousarray(self.map_checked(self.check_prediction(prediction), X)[:, 1])
 
     def apply_one(self, y_prob: Any, x: Mapping[str, Any] | None = None) -> tuple[float, ...]:
         """Recalibrated probabilities of one row: for a service.
@@ -188,11 +198,11 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         >>> HistogramBinning(bins=2).fit([0.1, 0.3, 0.6, 0.8], [0, 1, 1, 1]).apply_one(0.2)
         (0.5, 0.5)
         """
-        formula, mean = nodes.formula_of(self), self.is_mean()
+        formula, mean = nodes.formula_of(self), self.predicts_means()
         one = isinstance(y_prob, (int, float))
         checked: Any = [y_prob]
         if mean or not one or not nodes.LEAST_SCORE <= y_prob <= 1.0:
-            checked = self.checked([y_prob if one else list(y_prob)])
+            checked = self.check_prediction([y_prob if one else list(y_prob)])
         if formula is not None and (x is not None or not self.uses_columns):
             plain = {name: nodes.plain(value) for name, value in (x or {}).items()}
             try:
@@ -206,17 +216,17 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             else:
                 return (event,) if mean else (1.0 - event, event)
         table = {name: [value] for name, value in x.items()} if x is not None else None
-        found = self.mapped(np.array(checked, np.float64), table)[0].tolist()
+        found = self.map_checked(np.array(checked, np.float64), table)[0].tolist()
         return tuple(found[1:] if mean else found)
 
     def to_json(self) -> str:
         """Everything that was learned, as JSON text; `from_json` gives back the same predictions bit for bit."""
-        return parameters.dumps(self)
+        return serialization.dumps(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Read what `to_json` wrote. Text is checked field by field, and no code in it is run."""
-        return parameters.loads(text, cls)
+        return serialization.loads(text, cls)
 
     def to_sql(
         self, column: str | Sequence[str] = "probability", *, dialect: str = "duckdb"
@@ -269,7 +279,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """Whether the order of probabilities is kept (see the class)."""
         if self.is_fitted() and self.identity_:
             return True
-        return bool(not hasattr(self, "each_") and self._keeps_ranking())
+        return bool(not hasattr(self, "per_class_") and self._keeps_ranking())
 
     def __repr__(self) -> str:
         text = unboxed(super().__repr__())
@@ -277,18 +287,20 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             return text
         learned = "one class only, so nothing was changed"
         if not self.identity_:
-            learned = f"{self.n_classes_} maps, one a class" if hasattr(self, "each_") else self._summary()
+            learned = (
+                f"{self.n_classes_} maps, one a class" if hasattr(self, "per_class_") else self._summary()
+            )
         return f"{text} fitted on {self.n_rows_:,} rows" + (f": {learned}" if learned else "")
 
     # ------------------------------------------------------------------------------------------- for the subclasses
-    def _fit(self, sample: Sample) -> None:
+    def _fit(self, sample: TrainingSample) -> None:
         """Learn from validated rows of at least two classes and set every attribute that is declared by `state`."""
 
     def _map(self, probability: Floats) -> Floats:
         """Map validated probabilities, (n,) when binary, to (n, K); of two classes the second's are enough."""
         raise NotImplementedError
 
-    def _map_beside(self, probability: Floats, columns: Columns) -> Floats:  # noqa: ARG002
+    def _map_with_columns(self, probability: Floats, columns: Columns) -> Floats:  # noqa: ARG002
         """As `_map`, for recalibrators that use columns; of others they are empty."""
         return self._map(probability)
 
@@ -298,9 +310,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         raise refusal("has no formula", f"what {type(self).__name__} learns", hint=hint)
 
     @classmethod
-    def _candidates(cls, sample: Sample) -> "dict[str, Recalibrator]":
+    def _candidates(cls, sample: TrainingSample) -> "dict[str, Recalibrator]":
         """What `choose` tries of this class for such rows, by name."""
-        fewest, most = cls.candidate_for
+        fewest, most = cls.candidate_classes
         return {cls.__name__: cls()} if fewest <= sample.n_classes <= most else {}
 
     def check_parameters(self) -> None:
@@ -312,22 +324,22 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def check_state(self) -> None:
         """Refuse a state read from JSON whose parts do not fit together."""
 
-    def is_mean(self) -> bool:
+    def predicts_means(self) -> bool:
         """Whether it was fitted to means that are not probabilities; inside, one is carried as (1 - mean, mean)."""
         return hasattr(self, "response_")
 
-    def family(self) -> OutcomeFamily:
+    def outcome_family(self) -> OutcomeFamily:
         """The kind of outcome that it was fitted to."""
         return FAMILIES[getattr(self, "response_", "binary")]
 
-    def _against_rest(self, sample: Sample, k: int) -> Self:
+    def _fit_one_vs_rest(self, sample: TrainingSample, k: int) -> Self:
         """A map of one class; that of a class that does not occur leaves probabilities as they are."""
         happened = sample.outcome == k
         part = replace(sample, probability=sample.probability[:, k], outcome=happened, n_classes=2)
-        return self.fitted_on(part) if happened.any() else self.quietly_fitted_on(part)
+        return self.fit_copy(part) if happened.any() else self.fit_copy_quietly(part)
 
     def _keeps_ranking(self) -> bool:
-        return self.always_rises
+        return self.always_keeps_ranking
 
     def _summary(self) -> str:
         return ""
@@ -348,10 +360,10 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         if self.identity_:
             return nodes.untouched(self.n_classes_)
         found: Any = None
-        if not hasattr(self, "each_"):
+        if not hasattr(self, "per_class_"):
             found = self._formula()
         elif not self.uses_columns:
-            found = nodes.Each([one.formula() for one in self.each_], self.divided)
+            found = nodes.Each([one.formula() for one in self.per_class_], self.normalises_classes)
         whole = nodes.Node if self.n_classes_ == 2 else (nodes.Softmax, nodes.Each)
         if not isinstance(found, whole):
             raise refusal(
@@ -360,14 +372,14 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
                 got=f"this {type(self).__name__} has {self.n_classes_}",
                 hint="ship its JSON: to_json() and from_json()",
             )
-        if hasattr(self, "held_"):
-            found = nodes.then(nodes.Clipped(nodes.PROBABILITY, *self.held_.tolist()), found)
+        if hasattr(self, "clip_range_"):
+            found = nodes.then(nodes.Clipped(nodes.PROBABILITY, *self.clip_range_.tolist()), found)
         return found  # type: ignore[no-any-return]
 
-    def all_fields(self) -> list[str]:
+    def state_names(self) -> list[str]:
         """Fitted attributes that JSON carries; a map that changes nothing has none of its own."""
-        plain = hasattr(self, "each_") or getattr(self, "identity_", False)
-        found = parameters.state_of(Recalibrator if plain else type(self))
+        plain = hasattr(self, "per_class_") or getattr(self, "identity_", False)
+        found = declared_state(Recalibrator if plain else type(self))
         there = [name for name, field in found.items() if not field.optional or hasattr(self, name)]
         # Those that may be missing come last.
         return sorted(there, key=lambda name: found[name].optional)
@@ -377,41 +389,43 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """How many classes; of a mean as of two."""
         return len(self.classes_)
 
-    def names_of(self, column: str) -> list[str]:
+    def output_names(self, column: str) -> list[str]:
         """The columns of a table that hold what it makes of a prediction: one, or one a class."""
         return [column] if self.n_classes_ == 2 else [f"{column}_{label}" for label in self.classes_]
 
-    def _columns_to_fit(self, X: Any) -> Columns | None:
-        return columns_of(X, type(self).__name__) if self.uses_columns else None
+    def _validated_columns(self, X: Any) -> Columns | None:
+        return named_columns(X, type(self).__name__) if self.uses_columns else None
 
-    def mapped(self, probability: Floats, X: Any = None) -> Floats:
+    def map_checked(self, probability: Floats, X: Any = None) -> Floats:
         """What `predict_proba` gives for probabilities that are already checked."""
         if self.identity_:
-            return as_rows(probability)
-        columns = columns_of(X, type(self).__name__, len(probability)) if self.uses_columns else Columns({})
-        if hasattr(self, "held_"):
-            probability = np.clip(probability, *self.held_)
-        if not hasattr(self, "each_"):
-            return pairs(self._map_beside(probability, columns))
-        each = zip(np.ascontiguousarray(probability.T), self.each_, strict=True)
-        found = np.stack([one.mapped(p, columns)[:, 1] for p, one in each], axis=1)
-        return normalised(found, probability) if self.divided else found
+            return normalised_matrix(probability)
+        columns = (
+            named_columns(X, type(self).__name__, len(probability)) if self.uses_columns else Columns({})
+        )
+        if hasattr(self, "clip_range_"):
+            probability = np.clip(probability, *self.clip_range_)
+        if not hasattr(self, "per_class_"):
+            return as_two_columns(self._map_with_columns(probability, columns))
+        each = zip(np.ascontiguousarray(probability.T), self.per_class_, strict=True)
+        found = np.stack([one.map_checked(p, columns)[:, 1] for p, one in each], axis=1)
+        return normalise_rows(found, probability) if self.normalises_classes else found
 
-    def fitted_on(self, sample: Sample) -> Self:
+    def fit_copy(self, sample: TrainingSample) -> Self:
         """A copy fitted on rows."""
         made: Self = clone(self)
         made.check_parameters()
-        return made._learned(sample, np.arange(sample.n_classes))
+        return made._fit_validated(sample, np.arange(sample.n_classes))
 
-    def quietly_fitted_on(self, sample: Sample) -> Self:
-        """As `fitted_on`, where what it has to say of the rows is not for the user."""
+    def fit_copy_quietly(self, sample: TrainingSample) -> Self:
+        """As `fit_copy`, where what it has to say of the rows is not for the user."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MiscalWarning)
-            return self.fitted_on(sample)
+            return self.fit_copy(sample)
 
-    def checked(self, y_prob: Any) -> Floats:
+    def check_prediction(self, y_prob: Any) -> Floats:
         """Probabilities as `predict_proba` takes them, with fit's classes: (n,) of two, or (n, K)."""
-        if self.is_mean():
+        if self.predicts_means():
             found = responses.numbers(y_prob, "'prediction'")
             if self.response_ == "count":
                 checks.refuse_rows(found < 0.0, "must not be negative", "'prediction'", found)
@@ -427,65 +441,3 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
 
 
 dataclass(eq=False, repr=False)(Recalibrator)  # as `__init_subclass__` does to all others
-
-
-def pairs(probability: Floats) -> Floats:
-    """(n,) = P(class 1) as (n, 2); what has a column a class stays as it is."""
-    if probability.ndim == 2:
-        return probability
-    return np.stack([1.0 - probability, probability], axis=1)
-
-
-def as_rows(probability: Floats) -> Floats:
-    """Probabilities as they are, as (n, K) with rows that sum to 1."""
-    return pairs(probability) if probability.ndim == 1 else normalised(probability.copy(), probability)
-
-
-def normalised(values: Floats, fallback: Floats) -> Floats:
-    """Divide rows by their sums in place; rows of zeros take those of `fallback`; sums already 1 are left alone."""
-    sums = values.sum(axis=1)
-    empty = sums <= 0.0
-    if empty.any():
-        values[empty] = fallback[empty]
-        sums = values.sum(axis=1)
-    off = np.abs(sums - 1.0) > 1e-12
-    values[off] /= sums[off, None]
-    return values
-
-
-ENCODED = {  # fitted attributes, one entry a column, and what they are of its encoding
-    "names_": "name",
-    "nominal_": "nominal",
-    "levels_": "levels",
-    "means_": "mean",
-    "spreads_": "spread",
-    "missing_": "missing",
-    "ranges_": "ends",
-}
-
-
-class ByColumns(Recalibrator):
-    """Base of recalibrators that remember how columns become numbers, as far as they declare it."""
-
-    uses_columns = True
-
-    names_: Array = state("labels")
-    levels_: list[list[Any]] = state("levels")
-
-    def check_state(self) -> None:
-        """Refuse columns that differ in number."""
-        if not self._encodings():
-            raise ValueError("there are no columns")
-
-    def _remember(self, encodings: Sequence[Encoding]) -> None:
-        for name in ENCODED.keys() & set(self.all_fields()):
-            found = [getattr(each, ENCODED[name]) for each in encodings]
-            setattr(self, name, found if name == "levels_" else np.array(found))
-
-    def _encodings(self, **more: Any) -> list[Encoding]:
-        """How each column becomes numbers; `more` says what is alike for all."""
-        kept = ENCODED.keys() & set(self.all_fields()) - {"levels_"}
-        columns = {ENCODED[name]: getattr(self, name).tolist() for name in kept} | {"levels": self.levels_}
-        rows = zip(*columns.values(), strict=True)
-        named = [{"nominal": True} | dict(zip(columns, row, strict=True)) | more for row in rows]
-        return [Encoding(**each | {"name": str(each["name"])}) for each in named]

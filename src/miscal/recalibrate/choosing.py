@@ -15,10 +15,11 @@ from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import METRIC, Predictions, RawPredictions
 from miscal.export import formula as nodes
 from miscal.recalibrate.base import Recalibrator
-from miscal.recalibrate.curves import Identity
-from miscal.recalibrate.judging import Judged, chance_of_growth, difference, judge, mean_of, measure, mixed
-from miscal.recalibrate.parameters import columns_of, list_of, parameter, state
-from miscal.recalibrate.sample import FAMILIES, Sample
+from miscal.recalibrate.held_out import Judged, chance_of_growth, difference, judge, mean_of, measure, mixed
+from miscal.recalibrate.identity import Identity
+from miscal.recalibrate.outcome_families import FAMILIES
+from miscal.recalibrate.parameters import check_list, named_columns, parameter, state
+from miscal.recalibrate.training_sample import TrainingSample
 from miscal.results import Table
 from miscal.stats.isotonic import fold_of_rows
 
@@ -103,7 +104,7 @@ def choose(
     """
     asked = Choose(by, allowed, candidates, cv, random_state, top_error)
     asked.check_parameters()
-    columns = asked._columns_to_fit(X)  # noqa: SLF001  # as its `fit`
+    columns = asked._validated_columns(X)  # noqa: SLF001  # as its `fit`
     given = RawPredictions(
         y,
         y_prob,
@@ -128,9 +129,9 @@ def _too_few(rows: Predictions) -> str:
     return f"There are too few rows to choose by: {rows.rows:,} rows, {beside} beside the commonest {what}."
 
 
-def refitted(chosen: Recalibrator, sample: Sample) -> Recalibrator:
+def refitted(chosen: Recalibrator, sample: TrainingSample) -> Recalibrator:
     """What `choose` gave, fitted again on other rows: the same method (a blend: with the same weights)."""
-    return _told(chosen.quietly_fitted_on(sample), chosen.name, chosen.table, chosen.reason)
+    return _told(chosen.fit_copy_quietly(sample), chosen.name, chosen.table, chosen.reason)
 
 
 def _named(columns: Columns, names: Sequence[str] | None, where: str) -> list[str]:
@@ -139,7 +140,7 @@ def _named(columns: Columns, names: Sequence[str] | None, where: str) -> list[st
     return known if names is None else list(names)
 
 
-def _candidates(given: Any, sample: Sample) -> dict[str, Recalibrator]:
+def _candidates(given: Any, sample: TrainingSample) -> dict[str, Recalibrator]:
     if isinstance(given, str) and given == "auto":
         given = candidates_for(sample)
     elif isinstance(given, Sequence):
@@ -154,7 +155,7 @@ def _candidates(given: Any, sample: Sample) -> dict[str, Recalibrator]:
     return alone | dict(given) | alone  # the first of all, and our own
 
 
-def candidates_for(sample: Sample) -> dict[str, Recalibrator]:
+def candidates_for(sample: TrainingSample) -> dict[str, Recalibrator]:
     """What each recalibrator offers for such rows, the simplest first."""
     found: dict[str, Recalibrator] = {}
     for name in recalibrate.kinds():
@@ -267,9 +268,9 @@ class Choose(Recalibrator):
     'PlattScaling'
     """
 
-    pulls_in = False  # what is chosen does
-    by: Any = parameter(list_of, str, 0, "must be a list of names of columns", default=None)
-    allowed: Any = parameter(list_of, str, 0, "must be a list of names of columns", default=None)
+    moves_certain_scores = False  # what is chosen does
+    by: Any = parameter(check_list, str, 0, "must be a list of names of columns", default=None)
+    allowed: Any = parameter(check_list, str, 0, "must be a list of names of columns", default=None)
     candidates: Any = "auto"
     cv: int = parameter(whole, 2, default=5)
     random_state: int = parameter(whole, 0, 2**31 - 1, default=0)
@@ -291,11 +292,11 @@ class Choose(Recalibrator):
         audited = _named(rows.columns, self.by, "'by'")
         allowed = _named(rows.columns, self.allowed, "'allowed'")
         offered = Columns({name: rows.columns[name] for name in allowed})
-        sample = Sample.of(rows, offered)
+        sample = TrainingSample.from_predictions(rows, offered)
         named = _candidates(self.candidates, sample)
         reason = _too_few(rows)
         if reason:
-            alone = Identity().quietly_fitted_on(sample)
+            alone = Identity().fit_copy_quietly(sample)
             return _told(alone, "Identity", Table({"name": ["Identity"]}), reason)
         folds = fold_of_rows(rows.rows, self.cv, cluster=rows.cluster, random_state=self.random_state)
         judged = []
@@ -310,20 +311,20 @@ class Choose(Recalibrator):
         winner, reason = _choice(judged, rows, self.top_error)
         reason += _top_label(winner, judged[0], rows)
         table = Table({key: [each.row.get(key, math.nan) for each in judged] for key in judged[0].row})
-        return _told(winner.recalibrator.quietly_fitted_on(sample), winner.name, table, reason)
+        return _told(winner.recalibrator.fit_copy_quietly(sample), winner.name, table, reason)
 
-    def _columns_to_fit(self, X: Any) -> Columns | None:
-        return None if X is None else columns_of(X, "Choose")
+    def _validated_columns(self, X: Any) -> Columns | None:
+        return None if X is None else named_columns(X, "Choose")
 
-    def _fit(self, sample: Sample) -> None:
+    def _fit(self, sample: TrainingSample) -> None:
         asked = self if len(sample.columns) else clone(self).set_params(by=None, allowed=None)
         rows = Predictions(sample.outcome, sample.probability, weight=sample.weight, columns=sample.columns)
         found = asked.chosen(rows)
         self.chosen_ = [found]
         _told(self, found.name, found.table, found.reason)
 
-    def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
-        return self.chosen_[0].mapped(probability, columns)
+    def _map_with_columns(self, probability: Floats, columns: Columns) -> Floats:
+        return self.chosen_[0].map_checked(probability, columns)
 
     def _keeps_ranking(self) -> bool:
         return self.is_fitted() and self.chosen_[0].keeps_ranking

@@ -13,9 +13,9 @@ from sklearn.utils.validation import _check_method_params, _check_sample_weight
 from miscal.data.arrays import Array, Plain
 from miscal.data.errors import refusal, warn
 from miscal.recalibrate.base import Recalibrator
-from miscal.recalibrate.by_columns.augmented import aligned
-from miscal.recalibrate.curves import PlattScaling
-from miscal.recalibrate.parameters import chosen_columns, columns_of
+from miscal.recalibrate.by_columns.augmentation import class_probabilities
+from miscal.recalibrate.logistic_curves import PlattScaling
+from miscal.recalibrate.parameters import chosen_columns, named_columns
 
 
 class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -87,7 +87,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             raise refusal("must have predict_proba", "'estimator'", got=got, hint=hint)
         fit_params, split_params = self._routed(sample_weight, params)
         if self._prefit():
-            self.estimator_, held_out = estimator, aligned(estimator, X, self.classes_)
+            self.estimator_, held_out = estimator, class_probabilities(estimator, X, self.classes_)
         else:
             held_out = self._held_out(X, y, fit_params, split_params)
             self.estimator_ = clone(estimator).fit(X, y, **fit_params)
@@ -100,7 +100,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         validation.check_is_fitted(self)
         (X,) = indexable(X)
         _check_table(self, X, reset=False)
-        base = aligned(self.estimator_, X, self.classes_)
+        base = class_probabilities(self.estimator_, X, self.classes_)
         return np.asarray(self.recalibrator_.predict_proba(base, self._beside(X)))
 
     def predict(self, X: Any) -> Array:
@@ -138,7 +138,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             # What has a value a row is cut to these rows.
             part = _check_method_params(X, fit_params, indices=train)
             fitted = clone(self.estimator).fit(_safe_indexing(X, train), y[train], **part)
-            held_out[test] = aligned(fitted, _safe_indexing(X, test), self.classes_)
+            held_out[test] = class_probabilities(fitted, _safe_indexing(X, test), self.classes_)
         if np.isnan(held_out).any():
             row = np.flatnonzero(np.isnan(held_out).any(axis=1))[0]
             raise refusal("must test every row once", "'cv'", got=f"row {row} is in no test part")
@@ -148,7 +148,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         """The columns the recalibrator may look at, by the names that `fit` saw."""
         if self.by is None:
             return None
-        columns = columns_of(X, "RecalibratedClassifier")
+        columns = named_columns(X, "RecalibratedClassifier")
         return {each.name: each for each in chosen_columns(columns, self.by)}
 
     def get_metadata_routing(self) -> MetadataRouter:

@@ -13,32 +13,23 @@ from miscal.data.columns import Columns
 from miscal.data.errors import refusal
 from miscal.data.libraries import optimize
 from miscal.export import formula as nodes
-from miscal.recalibrate.base import Recalibrator, as_rows
-from miscal.recalibrate.parameters import list_of, parameter, state, such
-from miscal.recalibrate.sample import Sample
-from miscal.recalibrate.softmax import logs_of, softmax
+from miscal.recalibrate.base import Recalibrator
+from miscal.recalibrate.cross_fitting import cross_fitted
+from miscal.recalibrate.parameters import check_list, check_that, parameter, state
+from miscal.recalibrate.probability_arrays import normalised_matrix
+from miscal.recalibrate.softmax_fit import clipped_log, softmax
+from miscal.recalibrate.training_sample import TrainingSample
 from miscal.stats.isotonic import fold_of_rows
 
-LEAST = 0.05  # a member of less weight is left out
-MOST_STEPS = 200
+MIN_BLEND_WEIGHT = 0.05  # a member of less weight is left out
+MAX_SLSQP_ITERATIONS = 200
 
 
 def _are_weights(given: Any) -> bool:
     return np.ndim(given) == 1 and all(0.0 <= each <= 1.0 for each in given) and abs(sum(given) - 1.0) <= 1e-6
 
 
-A_LIST = "must be a list of recalibrators, such as [SamplingCorrection(rate=0.1), PlattScaling()]"
-
-
-def held_out(recalibrator: Recalibrator, sample: Sample, folds: Array) -> tuple[Floats, bool]:
-    """What copies fitted on all folds but one say of the rows left out, and whether all of them keep the ranking."""
-    found, keeps_ranking = np.empty((sample.rows, sample.n_classes)), True
-    for fold in np.unique(folds):
-        test = np.flatnonzero(folds == fold)
-        fitted = recalibrator.quietly_fitted_on(sample.take(np.flatnonzero(folds != fold)))
-        found[test] = fitted.mapped(sample.probability[test], sample.columns.take(test))
-        keeps_ranking &= fitted.keeps_ranking
-    return found, keeps_ranking
+LIST_REQUIREMENT = "must be a list of recalibrators, such as [SamplingCorrection(rate=0.1), PlattScaling()]"
 
 
 class Chain(Recalibrator):
@@ -66,9 +57,9 @@ class Chain(Recalibrator):
     array([0.5])
     """
 
-    pulls_in = False  # its steps do
+    moves_certain_scores = False  # its steps do
 
-    steps: Any = parameter(list_of, Recalibrator, 1, A_LIST)
+    steps: Any = parameter(check_list, Recalibrator, 1, LIST_REQUIREMENT)
     steps_: list[Recalibrator] = state("inner")
 
     @property
@@ -81,18 +72,18 @@ class Chain(Recalibrator):
         if [type(step) for step in self.steps_] != [type(step) for step in self.steps]:
             raise ValueError("the fitted steps are not those of the parameters")
 
-    def _fit(self, sample: Sample) -> None:
+    def _fit(self, sample: TrainingSample) -> None:
         self.steps_ = []
         probability = sample.probability
         for step in self.steps:
-            made = step.fitted_on(replace(sample, probability=probability))
+            made = step.fit_copy(replace(sample, probability=probability))
             self.steps_.append(made)
-            probability = _next(made, probability, sample.columns)
+            probability = _next_probability(made, probability, sample.columns)
 
-    def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
+    def _map_with_columns(self, probability: Floats, columns: Columns) -> Floats:
         for step in self.steps_:
-            probability = _next(step, probability, columns)
-        return as_rows(probability)
+            probability = _next_probability(step, probability, columns)
+        return normalised_matrix(probability)
 
     def _keeps_ranking(self) -> bool:
         return all(step.keeps_ranking for step in (self.steps_ if self.is_fitted() else self.steps))
@@ -101,9 +92,9 @@ class Chain(Recalibrator):
         return reduce(nodes.then, [step.formula() for step in self.steps_])
 
 
-def _next(step: Recalibrator, probability: Floats, columns: Columns) -> Floats:
+def _next_probability(step: Recalibrator, probability: Floats, columns: Columns) -> Floats:
     """The probabilities that the next step sees: (n,) of two classes."""
-    found = step.mapped(probability, columns)
+    found = step.map_checked(probability, columns)
     return found[:, 1].copy() if probability.ndim == 1 else found
 
 
@@ -142,10 +133,10 @@ class Blend(Recalibrator):
     Blend(recalibrators=[Identity(), BetaCalibration()]) fitted on 3,000 rows: 100% BetaCalibration()
     """
 
-    recalibrators: Any = parameter(list_of, Recalibrator, 1, A_LIST)
+    recalibrators: Any = parameter(check_list, Recalibrator, 1, LIST_REQUIREMENT)
     cv: int = parameter(whole, 2, 1000, default=5)
     random_state: int = parameter(whole, 0, 2**31 - 1, default=0)
-    weights: Any = parameter(such, _are_weights, "must be at least 0 and sum to 1", default=None)
+    weights: Any = parameter(check_that, _are_weights, "must be at least 0 and sum to 1", default=None)
     weights_: Floats = state("float", "any", low=0.0, high=1.0)
     members_: list[Any] = state("inner")
 
@@ -159,23 +150,23 @@ class Blend(Recalibrator):
         if len(self.weights_) != len(self.members_) or not _are_weights(self.weights_):
             raise ValueError("the weights must be one a member and sum to 1")
 
-    def _fit(self, sample: Sample) -> None:
+    def _fit(self, sample: TrainingSample) -> None:
         if self.weights is None:
             folds = fold_of_rows(sample.rows, self.cv, random_state=self.random_state)
-            seen = [held_out(each, sample, folds)[0] for each in self.recalibrators]
-            weights = blend_weights(logs_of(np.stack(seen)), sample.outcome, sample.weights)
+            seen = [cross_fitted(each, sample, folds)[0] for each in self.recalibrators]
+            weights = blend_weights(clipped_log(np.stack(seen)), sample.outcome, sample.weights)
         else:
             weights = np.asarray(self.weights, np.float64)
         if len(weights) != len(self.recalibrators):
             raise refusal("must be one a recalibrator", "'weights'", got=f"got {len(weights)}")
         kept = np.flatnonzero(weights)
         self.weights_ = weights[kept]
-        self.members_ = [self.recalibrators[i].quietly_fitted_on(sample) for i in kept]
+        self.members_ = [self.recalibrators[i].fit_copy_quietly(sample) for i in kept]
 
-    def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
+    def _map_with_columns(self, probability: Floats, columns: Columns) -> Floats:
         total = np.zeros((len(probability), self.n_classes_))
         for weight, member in zip(self.weights_, self.members_, strict=True):
-            total += weight * logs_of(member.mapped(probability, columns))
+            total += weight * clipped_log(member.map_checked(probability, columns))
         if probability.ndim == 1:
             return sigmoid(total[:, 1] - total[:, 0])
         return softmax(total)[0]
@@ -204,16 +195,16 @@ class Blend(Recalibrator):
 
 def blend_weights(logs: Floats, outcome: Array, weight: Floats) -> Floats:
     """Weights (members,) on the simplex of least log loss for ln P (members, n, K); those below 0.05 become 0."""
-    found = _least(logs, outcome, weight)
-    kept = np.flatnonzero(found >= LEAST)
+    found = _simplex_minimum(logs, outcome, weight)
+    kept = np.flatnonzero(found >= MIN_BLEND_WEIGHT)
     if 0 < len(kept) < len(found):
-        again = _least(logs[kept], outcome, weight)
+        again = _simplex_minimum(logs[kept], outcome, weight)
         found = np.zeros(len(found))
-        found[kept] = np.where(again >= LEAST, again, 0.0)
+        found[kept] = np.where(again >= MIN_BLEND_WEIGHT, again, 0.0)
     return np.asarray(found / found.sum())
 
 
-def _least(logs: Floats, outcome: Array, weight: Floats) -> Floats:
+def _simplex_minimum(logs: Floats, outcome: Array, weight: Floats) -> Floats:
     """Minimise the convex loss on the simplex."""
     share = weight / weight.sum()
     own = logs[:, np.arange(len(outcome)), outcome] @ share
@@ -231,7 +222,7 @@ def _least(logs: Floats, outcome: Array, weight: Floats) -> Floats:
         method="SLSQP",
         bounds=[(0.0, 1.0)] * len(logs),
         constraints={"type": "eq", "fun": lambda w: w.sum() - 1.0, "jac": np.ones_like},
-        options={"maxiter": MOST_STEPS, "ftol": 1e-9},
+        options={"maxiter": MAX_SLSQP_ITERATIONS, "ftol": 1e-9},
     ).x
     held = np.clip(found, 0.0, 1.0)
     return np.asarray(held / held.sum())

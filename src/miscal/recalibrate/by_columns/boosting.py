@@ -17,47 +17,56 @@ from miscal.data.responses import RESPONSES
 from miscal.export import formula as nodes
 from miscal.kernels.logistic import add_trees
 from miscal.recalibrate.base import Recalibrator
-from miscal.recalibrate.by_columns import variable_tree as cuts
-from miscal.recalibrate.logistic import State, minimise, residuals
-from miscal.recalibrate.parameters import LARGEST, chosen_columns, parameter, state
-from miscal.recalibrate.sample import Sample
+from miscal.recalibrate.by_columns.tree_columns import (
+    TreeArrays,
+    TreeColumns,
+    edge_codes,
+    tree_arrays,
+    tree_encoding,
+)
+from miscal.recalibrate.logistic_fit import loss_derivatives
+from miscal.recalibrate.newton import Derivatives, newton_minimise
+from miscal.recalibrate.parameters import MAX_COEFFICIENT, chosen_columns, parameter, state
+from miscal.recalibrate.training_sample import TrainingSample
 
-MOST_ROUNDS = 40
-PATIENCE = 2
-FOLDS = 5
-FOLD_ROWS = 200_000  # beyond it one held-out fifth is enough
-ONE_SIDED = 1.6448536269514722
-PRIOR = 30.0  # rows that the mean of all rows counts for where levels are ordered
-TREES = 25  # trees a round, after which the score among the features is the new one
+MAX_ROUNDS = 40
+ROUNDS_WITHOUT_GAIN = 2
+ROUND_FOLDS = 5
+MAX_CROSS_FITTED_ROWS = 200_000  # beyond it one held-out fifth is enough
+ONE_SIDED_5_PERCENT = 1.6448536269514722
+LEVEL_PRIOR_ROWS = 30.0  # rows that the mean of all rows counts for where levels are ordered
+TREES_PER_ROUND = 25  # trees a round, after which the score among the features is the new one
 LEARNING_RATE = 0.1
-L2 = 5.0
-BINS = 255
-MANY = 200_000  # rows from which several threads pay: below it they mostly wait for one another
-HESSIAN = 5.0  # least sum of the second derivatives in a leaf: of p(1 - p), of expected counts, of rows
-BEND = 1e-6  # least second derivative that a row is divided by
-Grown = Iterator[cuts.Trees]
-Begun = list[tuple[Floats, Floats]]  # of rows: what trees cut besides the link so far, and that link
+LEAF_L2 = 5.0
+MAX_BINS = 255
+MIN_THREADED_ROWS = 200_000  # rows from which several threads pay: below it they mostly wait for one another
+MIN_LEAF_HESSIAN = (
+    5.0  # least sum of the second derivatives in a leaf: of p(1 - p), of expected counts, of rows
+)
+MIN_ROW_CURVATURE = 1e-6  # least second derivative that a row is divided by
+TreeStream = Iterator[TreeArrays]
+BoostStates = list[tuple[Floats, Floats]]  # of rows: what trees cut besides the link so far, and that link
 
 
-def evened(sample: Sample) -> Sample:
+def with_mean_weight_one(sample: TrainingSample) -> TrainingSample:
     """The same rows with weights of mean 1: rules for leaves count rows. Weights of counts hold the exposure."""
     factor = 1.0 if sample.response == "count" else sample.rows / sample.total
     return replace(sample, weight=sample.weights * factor)
 
 
-def best_scale(logits: Floats, sample: Sample) -> float:
+def best_logit_factor(logits: Floats, sample: TrainingSample) -> float:
     """The factor of the logit with the least log loss, between 1/2 and 2."""
     weight, squared = sample.weights, logits * logits
 
-    def evaluate(scale: Floats) -> State:
-        loss, off, bend = residuals(scale * logits, sample.outcome, weight)
+    def evaluate(scale: Floats) -> Derivatives:
+        loss, off, bend = loss_derivatives(scale * logits, sample.outcome, weight)
         return float(weight @ loss), np.array([off @ logits]), np.array([[bend @ squared]])
 
-    found, _ = minimise(evaluate, np.ones(1), sample.total)
+    found, _ = newton_minimise(evaluate, np.ones(1), sample.total)
     return float(np.clip(found[0], 0.5, 2.0))
 
 
-def by_lightgbm(how: "MulticalibrationBoost", sample: Sample, features: Floats) -> Grown:
+def grow_with_lightgbm(how: "MulticalibrationBoost", sample: TrainingSample, features: Floats) -> TreeStream:
     """Grow one round of trees on features (columns, n), the last of which is the link that they start from."""
     import lightgbm
 
@@ -66,8 +75,8 @@ def by_lightgbm(how: "MulticalibrationBoost", sample: Sample, features: Floats) 
         "poisson_max_delta_step": 1e-9,
         "learning_rate": LEARNING_RATE,
         "num_leaves": how.leaves,
-        "lambda_l2": L2,
-        "min_sum_hessian_in_leaf": HESSIAN,
+        "lambda_l2": LEAF_L2,
+        "min_sum_hessian_in_leaf": MIN_LEAF_HESSIAN,
         "min_data_in_leaf": how.min_rows,
         "use_missing": False,
         "boost_from_average": False,
@@ -76,57 +85,57 @@ def by_lightgbm(how: "MulticalibrationBoost", sample: Sample, features: Floats) 
         "seed": how.random_state,
         "verbosity": -1,
         "feature_pre_filter": False,
-        "num_threads": 1 if sample.rows < MANY else 0,
+        "num_threads": 1 if sample.rows < MIN_THREADED_ROWS else 0,
     }
     most = features.max(axis=1, keepdims=True, initial=0.0, where=np.isfinite(features))
     # What is missing is one after the largest, or its bins would merge.
     finite = np.minimum(features, 2.0 * most + 1.0)
     start = {"weight": sample.weight, "init_score": features[-1]}
     data = lightgbm.Dataset(finite.T, sample.outcome, **start, params=options)
-    grown = lightgbm.train(options, data, num_boost_round=TREES).dump_model()
+    grown = lightgbm.train(options, data, num_boost_round=TREES_PER_ROUND).dump_model()
     for tree in grown["tree_info"]:
         table: list[list[float]] = []
-        _append(table, tree["tree_structure"])
+        _append_node(table, tree["tree_structure"])
         parts = np.ascontiguousarray(np.array(table).T)
         yield parts[:3].astype(np.int64), parts[3:]
 
 
-def _append(table: list[list[float]], node: Plain) -> None:
+def _append_node(table: list[list[float]], node: Plain) -> None:
     """Append a node and those below it."""
     made = [node.get("split_feature", -1), -1, -1, node.get("threshold", 0.0), node.get("leaf_value", 0.0)]
     table.append(made)
     for side, child in ((1, "left_child"), (2, "right_child")):
         if child in node:
             made[side] = len(table)
-            _append(table, node[child])
+            _append_node(table, node[child])
 
 
-def by_sklearn(how: "MulticalibrationBoost", sample: Sample, features: Floats) -> Grown:
-    """As `by_lightgbm`, by Newton steps: trees of residual / bend with weights bend (of two classes p(1 - p)).
+def grow_with_sklearn(how: "MulticalibrationBoost", sample: TrainingSample, features: Floats) -> TreeStream:
+    """As `grow_with_lightgbm`, by Newton steps: trees of residual / bend with weights bend (of two classes p(1 - p)).
 
     A column has at most 255 bins.
     `HistGradientBoostingClassifier` takes no offset, so its two ideas, bins and Newton steps, are used one by one.
     """
     from sklearn.tree import DecisionTreeRegressor
 
-    edges, codes = cuts.codes_between(list(features), BINS)
+    edges, codes = edge_codes(list(features), MAX_BINS)
     family, link = sample.family, features[-1].copy()
     regression = DecisionTreeRegressor(
         max_leaf_nodes=how.leaves, min_samples_leaf=how.min_rows, random_state=how.random_state
     )
-    for _ in range(TREES):
+    for _ in range(TREES_PER_ROUND):
         mean = family.mean(link)
         off = sample.outcome - mean
-        curvature = np.maximum(family.bend(mean), BEND)
+        curvature = np.maximum(family.curvature(mean), MIN_ROW_CURVATURE)
         counted = sample.weights * curvature
         tree = regression.fit(codes, off / curvature, sample_weight=counted).tree_
         place = regression.apply(codes)
         mass = np.bincount(place, counted)
-        step = np.bincount(place, sample.weights * off) / (mass + L2)
-        step[mass < HESSIAN] = 0.0
+        step = np.bincount(place, sample.weights * off) / (mass + LEAF_L2)
+        step[mass < MIN_LEAF_HESSIAN] = 0.0
         step *= LEARNING_RATE
         link += step[place]
-        yield cuts.tree_of(tree, edges, step)
+        yield tree_arrays(tree, edges, step)
 
 
 def _check_rounds(name: str, value: Any) -> None:
@@ -134,7 +143,7 @@ def _check_rounds(name: str, value: Any) -> None:
         whole(name, value, 0, 10_000)
 
 
-class MulticalibrationBoost(cuts.CutColumns):
+class MulticalibrationBoost(TreeColumns):
     """Gradient boosting on the logit, with the score as a feature and as the offset (after Tax and others, MCGrad).
 
     Each round grows 25 small trees (learning rate .1) on the columns and the current logit, starting from the current
@@ -186,7 +195,7 @@ class MulticalibrationBoost(cuts.CutColumns):
     array([0.3, 0.5])
     """
 
-    against_rest = True
+    one_vs_rest = True
     responses = RESPONSES
     rounds: Any = parameter(_check_rounds, default="auto")
     engine: str = parameter(one_of, ("auto", "lightgbm", "sklearn"), default="auto")
@@ -195,7 +204,7 @@ class MulticalibrationBoost(cuts.CutColumns):
     min_rows: int = parameter(whole, 1, default=50)
     start: str = parameter(one_of, ("score", "rate"), default="score")
     rescale: bool = parameter(truth, default=True)
-    judges: int = parameter(whole, 1, FOLDS, default=FOLDS)
+    judges: int = parameter(whole, 1, ROUND_FOLDS, default=ROUND_FOLDS)
     gain_: float = state("float")
     scales_: Floats = state("float", "any", low=0.0)
     ends_: Integers = state("int", "any", low=0)
@@ -212,7 +221,7 @@ class MulticalibrationBoost(cuts.CutColumns):
         ends = [0, *self.ends_.tolist()]
         if len(self.scales_) != self.rounds_ or ends != sorted(ends) or ends[-1] != self.nodes_.shape[1]:
             raise ValueError("the trees of the rounds do not follow one another")
-        if (np.abs(self.cuts_[1]) > LARGEST).any():
+        if (np.abs(self.cuts_[1]) > MAX_COEFFICIENT).any():
             raise ValueError("'cuts_' must hold values whose sums are finite")
 
     @property
@@ -220,21 +229,21 @@ class MulticalibrationBoost(cuts.CutColumns):
         """How many rounds of trees."""
         return len(self.ends_)
 
-    def _fit(self, sample: Sample) -> None:
+    def _fit(self, sample: TrainingSample) -> None:
         self.gain_ = 0.0
         self.rate_ = float(sample.family.link(np.array(sample.rate)))
         rounds = self.rounds if self.rounds != "auto" else self._chosen_rounds(sample)
-        even = evened(sample)
+        even = with_mean_weight_one(sample)
         begun = self.begin(even)
         for _ in range(rounds):
             begun = self.grow(even, begun)
 
-    def begin(self, sample: Sample, *asked: Sample) -> Begun:
+    def begin(self, sample: TrainingSample, *asked: TrainingSample) -> BoostStates:
         """Learn how trees see columns, and look at the rows to fit on, and at others, before the first tree."""
         expected = sample.probability if self.start == "score" else np.full(sample.rows, sample.rate)
         looked = sample.family.target(expected, sample.outcome, sample.weights)
         columns = chosen_columns(sample.columns, None)
-        self._remember([cuts.coded(column, *looked, PRIOR) for column in columns])
+        self._store_encodings([tree_encoding(column, *looked, LEVEL_PRIOR_ROWS) for column in columns])
         self.nodes_ = np.empty((3, 0), np.int64)
         self.cuts_ = np.empty((2, 0))
         self.ends_ = np.empty(0, np.int64)
@@ -248,12 +257,12 @@ class MulticalibrationBoost(cuts.CutColumns):
             return numbers, own
         return np.vstack([numbers, own]), np.full(len(own), self.rate_)
 
-    def grow(self, sample: Sample, begun: Begun) -> Begun:
+    def grow(self, sample: TrainingSample, begun: BoostStates) -> BoostStates:
         """One more round of trees, and a scale after them; the rows come first among those begun."""
         installed = find_spec("lightgbm") is not None
         if self.engine == "lightgbm" and not installed:
             raise MissingExtra("MulticalibrationBoost(engine='lightgbm')", "lightgbm", "boost")
-        grower = by_lightgbm if installed and self.engine != "sklearn" else by_sklearn
+        grower = grow_with_lightgbm if installed and self.engine != "sklearn" else grow_with_sklearn
         roots = []
         for grown, values in grower(self, sample, np.vstack(begun[0])):
             roots.append(self.nodes_.shape[1])
@@ -262,7 +271,7 @@ class MulticalibrationBoost(cuts.CutColumns):
             self.cuts_ = np.hstack([self.cuts_, values])
         moved = [self._moved(roots, *each) for each in begun]
         # A factor of the logit is the same in any unit; of the logarithm of a rate, or of an amount, it is not.
-        scale = best_scale(moved[0], sample) if self.rescale and sample.response == "binary" else 1.0
+        scale = best_logit_factor(moved[0], sample) if self.rescale and sample.response == "binary" else 1.0
         self.ends_ = np.append(self.ends_, self.nodes_.shape[1])
         self.scales_ = np.append(self.scales_, scale)
         return [(each[0], link * scale) for each, link in zip(begun, moved, strict=True)]
@@ -276,45 +285,45 @@ class MulticalibrationBoost(cuts.CutColumns):
         add_trees(cut, column, threshold, left, right, value, starts, 0, len(starts), moved)
         return moved
 
-    def _chosen_rounds(self, sample: Sample) -> int:
+    def _chosen_rounds(self, sample: TrainingSample) -> int:
         """The number of rounds with the least held-out loss, 0 unless that is clearly less than the scores' own."""
-        if sample.rows < 2 * FOLDS:
+        if sample.rows < 2 * ROUND_FOLDS:
             return 0
-        place = np.random.default_rng(self.random_state).permutation(sample.rows) % FOLDS
-        folds = range(self.judges if sample.rows <= FOLD_ROWS else 1)
+        place = np.random.default_rng(self.random_state).permutation(sample.rows) % ROUND_FOLDS
+        folds = range(self.judges if sample.rows <= MAX_CROSS_FITTED_ROWS else 1)
         held = sample.take(np.concatenate([np.flatnonzero(place == fold) for fold in folds]))
         family, outcome, weight = sample.family, held.outcome, held.weights
         first = family.link(held.probability)
         own = family.losses(first, outcome)
         best, best_mean, best_logit = 0, 0.0, first
         grown = zip(*(self._held_links(sample, place == fold) for fold in folds), strict=True)
-        for done, links in zip(range(1, MOST_ROUNDS + 1), grown, strict=False):
+        for done, links in zip(range(1, MAX_ROUNDS + 1), grown, strict=False):
             logits = np.concatenate(links)
             mean = float(np.average(own - family.losses(logits, outcome), weights=weight))
             if mean > best_mean:
                 best, best_mean, best_logit = done, mean, logits
-            if done - best >= PATIENCE:
+            if done - best >= ROUNDS_WITHOUT_GAIN:
                 break
         # Of mean 0 if the scores are right.
         beyond = weight * (outcome - family.mean(first)) * (best_logit - first)
-        if best and beyond.sum() > ONE_SIDED * math.sqrt(beyond @ beyond):
+        if best and beyond.sum() > ONE_SIDED_5_PERCENT * math.sqrt(beyond @ beyond):
             self.gain_ = best_mean
             return best
         return 0
 
-    def _held_links(self, sample: Sample, held: Array) -> Iterator[Floats]:
+    def _held_links(self, sample: TrainingSample, held: Array) -> Iterator[Floats]:
         """The link of rows held out after each round of trees grown on the others, without end."""
         model = copy(self)
-        fitted = evened(sample.take(~held))
+        fitted = with_mean_weight_one(sample.take(~held))
         begun = model.begin(fitted, sample.take(held))
         while True:
             begun = model.grow(fitted, begun)
             yield begun[1][1]
 
-    def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
+    def _map_with_columns(self, probability: Floats, columns: Columns) -> Floats:
         if not self.rounds_:
             return probability
-        family = self.family()
+        family = self.outcome_family()
         numbers, link = self._begun(columns, family.link(probability))
         for roots, scale in self._rounds():
             link = self._moved(roots, numbers, link) * scale
@@ -331,7 +340,7 @@ class MulticalibrationBoost(cuts.CutColumns):
         if not self.rounds_:
             return nodes.PROBABILITY
         columns = self._cut_columns()
-        value: nodes.Node = self.family().before
+        value: nodes.Node = self.outcome_family().link_formula
         if self.start == "rate":
             columns = [*columns, value]
             value = nodes.Linear((), self.rate_)
@@ -342,10 +351,10 @@ class MulticalibrationBoost(cuts.CutColumns):
             )
             total = nodes.Linear(((scale, so_far), *((scale, made[root]) for root in roots)))
             value = nodes.Named(so_far.name, value, total)
-        return self.family().after(value)
+        return self.outcome_family().mean_formula(value)
 
     @classmethod
-    def _candidates(cls, sample: Sample) -> dict[str, Recalibrator]:
+    def _candidates(cls, sample: TrainingSample) -> dict[str, Recalibrator]:
         if sample.n_classes > 2 or not sample.columns:
             return {}
         if sample.response != "binary":

@@ -2,85 +2,46 @@
 
 import base64
 import copy
-from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from miscal.cells.coding import Encoding
-from miscal.data.arrays import Array, Codes, Floats, Integers, logit
+from miscal.data.arrays import Array, Floats, Integers, logit
 from miscal.data.checks import number, one_of, whole
-from miscal.data.columns import Column, Columns
+from miscal.data.columns import Columns
 from miscal.data.errors import MissingExtra, refusal
 from miscal.export import formula as nodes
 from miscal.kernels.threads import over_blocks
-from miscal.recalibrate.base import ByColumns
-from miscal.recalibrate.logistic import LOGIT_CLIP, between
+from miscal.recalibrate.by_columns.base import ColumnRecalibrator
+from miscal.recalibrate.by_columns.network_inputs import (
+    MAX_STANDARDISED,
+    MISSING_CODE,
+    UNSEEN_CODE,
+    NetworkInputs,
+    score_knots,
+)
+from miscal.recalibrate.logistic_fit import LOGIT_CLIP, locate_between_knots
 from miscal.recalibrate.parameters import (
-    LARGEST,
-    check_chosen,
+    check_column_choice,
+    check_that,
     chosen_columns,
     label_array,
     parameter,
     state,
-    such,
 )
-from miscal.recalibrate.sample import Sample
-from miscal.recalibrate.softmax import logs_of, softmax
+from miscal.recalibrate.softmax_fit import clipped_log, softmax
+from miscal.recalibrate.training_sample import TrainingSample
 
-BLOCK = 1 << 14  # rows predicted at a time
-LEAST_HELD = 200  # rows below which none are held out
-OTHER, MISSING = 0, 1  # places in a table of embeddings: unseen levels, missing values; then come the levels
-FURTHEST = 10.0  # standard deviations beyond which a number counts as just so far
+PREDICTION_BLOCK_ROWS = 1 << 14  # rows predicted at a time
+MIN_ROWS_TO_HOLD_OUT = 200  # rows below which none are held out
 
 
-class Inputs:
-    """What is embedded and what is scaled.
-
-    A level not seen in fit has the place OTHER, a missing value of a category the place MISSING. Numbers are centred,
-    scaled and held within 10 standard deviations; a missing one is 0 beside a flag that says so.
-    """
-
-    def __init__(self, encodings: list[Encoding]) -> None:
-        self.encodings = encodings
-        self.embedded = [each for each in encodings if each.nominal]
-        self.numeric = [each for each in encodings if not each.nominal]
-        self.sizes = [len(each.levels) + 1 for each in self.embedded]  # rows of each table of embeddings
-        self.width = 2 * len(self.numeric)  # numbers of a row: values, then flags of missing ones
-
-    @classmethod
-    def learned(cls, columns: Sequence[Column], nominal: Collection[Column] = ()) -> "Inputs":
-        """Read categories and scales off the columns of some rows; numeric ones in `nominal` are embedded too."""
-        encodings = []
-        for column in columns:
-            encoding = Encoding.learned(column, nominal=column in nominal, constant=LARGEST)
-            known = [level for level in encoding.levels if level is not None]
-            encoding.levels[:] = None, *known  # missing comes first, whether or not there is any
-            encodings.append(encoding)
-        return cls(encodings)
-
-    def read(self, columns: Columns, rows: int) -> tuple[Codes, Array]:
-        """Codes (rows, categories) and numbers (rows, width)."""
-        codes = [each.read(columns) + 1 for each in self.embedded]
-        numbers = np.zeros((rows, self.width), np.float32)
-        for j, each in enumerate(self.numeric):
-            scaled, numbers[:, self.width // 2 + j] = each.scaled(each.read(columns))
-            numbers[:, j] = np.clip(scaled, -FURTHEST, FURTHEST)
-        return np.array(codes, dtype=np.int32).reshape(len(codes), rows).T.copy(), numbers
-
-
-def knots_at(count: int, *, binary: bool) -> Floats:
-    """Where the line of the score bends: at log-odds of the shares k/(count + 1), of several classes at logarithms."""
-    shares = np.arange(1, count + 1) / (count + 1.0)
-    return np.log(shares / (1.0 - shares)) if binary else np.log(shares)
-
-
-def _widths(given: Any) -> bool:
+def _are_widths(given: Any) -> bool:
     return isinstance(given, (list, tuple)) and all(width in range(1, 1 + (1 << 16)) for width in given)
 
 
-class NeuralCalibration(ByColumns):
+class NeuralCalibration(ColumnRecalibrator):
     """Add a network of all columns to a monotone map of the score (Neural Calibration; Pan and others 2019).
 
     ``q = sigmoid(eta(l) + g(x))``: eta is a non-decreasing line plot of the log-odds l (softplus increments between
@@ -178,19 +139,21 @@ class NeuralCalibration(ByColumns):
 
     # ------------------------------------------------------------------------------------------------------- fit
     embedding: int = parameter(whole, 1, 4096, default=16)
-    hidden: Any = parameter(such, _widths, "must be a sequence of widths from 1 to 65536", default=(200, 200))
+    hidden: Any = parameter(
+        check_that, _are_widths, "must be a sequence of widths from 1 to 65536", default=(200, 200)
+    )
     epochs: int = parameter(whole, 1, 100_000, default=20)
     learning_rate: float = parameter(number, 0.0, 10.0, above=True, default=1e-3)
     batch: int = parameter(whole, 1, 1 << 30, default=1024)
     patience: int = parameter(whole, 1, 100_000, default=3)
-    module: Any = parameter(such, callable, "must be a torch.nn.Module", default=None)
+    module: Any = parameter(check_that, callable, "must be a torch.nn.Module", default=None)
     device: str = "auto"
     random_state: int = parameter(whole, 0, 2**32 - 1, default=0)
-    columns: Any = parameter(check_chosen, default=None)
-    nominal: Any = parameter(check_chosen, default=None)
+    columns: Any = parameter(check_column_choice, default=None)
+    nominal: Any = parameter(check_column_choice, default=None)
     hold_out: str = parameter(one_of, ("random", "last"), default="random")
     progress: Any = parameter(
-        such, ("auto", True, False).__contains__, "must be 'auto', True or False", default="auto"
+        check_that, ("auto", True, False).__contains__, "must be 'auto', True or False", default="auto"
     )
     knots: int = parameter(whole, 2, 100_000, default=100)
     nominal_: Array = state("bool", "any")
@@ -200,11 +163,11 @@ class NeuralCalibration(ByColumns):
     losses_: Floats = state("float", "any")
     held_losses_: Floats = state("float", "any")
 
-    def _fit(self, sample: Sample) -> None:
-        network, columns = _networks(), sample.columns
+    def _fit(self, sample: TrainingSample) -> None:
+        network, columns = _network_module(), sample.columns
         nominal = [] if self.nominal is None else chosen_columns(columns, self.nominal)
-        inputs = Inputs.learned(chosen_columns(columns, self.columns), nominal)
-        self._remember(inputs.encodings)
+        inputs = NetworkInputs.learned(chosen_columns(columns, self.columns), nominal)
+        self._store_encodings(inputs.encodings)
         outputs = 1 if sample.n_classes == 2 else sample.n_classes
         rows = self._rows(inputs, sample)
         with network.torch.random.fork_rng():  # the user's own stream of random numbers stays as it was
@@ -212,39 +175,39 @@ class NeuralCalibration(ByColumns):
             g = copy.deepcopy(self.module)
             if g is None:
                 g = network.FieldNetwork(inputs.sizes, int(self.embedding), self._layers(inputs, outputs))
-            model = network.Calibration(g, self._knots(binary=outputs == 1), outputs)
-            with network.threads(model, self.batch):
-                fitted, checked = network.train(model, rows, self._held(sample.rows), self)
+            model = network.CalibrationNetwork(g, self._knots(binary=outputs == 1), outputs)
+            with network.limited_threads(model, self.batch):
+                fitted, checked = network.train_network(model, rows, self._held(sample.rows), self)
         self.losses_, self.held_losses_ = np.array(fitted), np.array(checked)
         self._keep(model.cpu(), rows)
 
-    def _layers(self, inputs: Inputs, outputs: int) -> list[tuple[int, int]]:
+    def _layers(self, inputs: NetworkInputs, outputs: int) -> list[tuple[int, int]]:
         """How many numbers go into each layer, and how many come out."""
         first = int(self.embedding) * len(inputs.sizes) + inputs.width
         return [*pairwise([first, *map(int, self.hidden), outputs])]
 
     def _held(self, rows: int) -> Array:
         """Rows that are not trained on but watched."""
-        share = 0 if self.epochs == 1 or rows < LEAST_HELD else rows // 10
+        share = 0 if self.epochs == 1 or rows < MIN_ROWS_TO_HOLD_OUT else rows // 10
         if self.hold_out == "last":
             return np.arange(rows - share, rows)
         return np.sort(np.random.default_rng(int(self.random_state) + 1).permutation(rows)[:share])
 
-    def _rows(self, inputs: Inputs, sample: Sample) -> Any:
+    def _rows(self, inputs: NetworkInputs, sample: TrainingSample) -> Any:
         codes, numbers = inputs.read(sample.columns, sample.rows)
         place, part = self.places(sample.probability)
         labels = sample.outcome.astype(np.int64)
         weight = sample.weights / sample.weights.mean()
         single = part.astype(np.float32), labels, weight.astype(np.float32)
-        return _networks().NetworkRows(codes, numbers, place, *single)
+        return _network_module().NetworkRows(codes, numbers, place, *single)
 
     def _knots(self, *, binary: bool) -> Floats:
-        return knots_at(self.knots, binary=binary)
+        return score_knots(self.knots, binary=binary)
 
     def places(self, probability: Floats) -> tuple[Integers, Floats]:
         """Where the scores lie between the knots, one column a map."""
-        score = logit(probability, LOGIT_CLIP)[:, None] if probability.ndim == 1 else logs_of(probability)
-        return between(self._knots(binary=probability.ndim == 1), score)
+        score = logit(probability, LOGIT_CLIP)[:, None] if probability.ndim == 1 else clipped_log(probability)
+        return locate_between_knots(self._knots(binary=probability.ndim == 1), score)
 
     def _keep(self, model: Any, rows: Any) -> None:
         """Hold what was learned as plain arrays; what was not seen (levels, missing values) gets a mean."""
@@ -262,12 +225,12 @@ class NeuralCalibration(ByColumns):
         self.weights_ = label_array([base64.b64encode(array.tobytes()).decode() for array in arrays])
 
     # --------------------------------------------------------------------------------------------------- predict
-    def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
-        inputs = Inputs(self._encodings())
+    def _map_with_columns(self, probability: Floats, columns: Columns) -> Floats:
+        inputs = NetworkInputs(self._column_encodings())
         if self.module is not None:
             nothing = np.zeros(len(probability))
-            rows = self._rows(inputs, Sample(probability, nothing, None, columns, self.n_classes_))
-            return softmax(_networks().outputs_of(self._model, rows))[0]
+            rows = self._rows(inputs, TrainingSample(probability, nothing, None, columns, self.n_classes_))
+            return softmax(_network_module().predict_outputs(self._model, rows))[0]
         values, tables, layers = self.parts()
         codes, numbers = inputs.read(columns, len(probability))
         out = np.empty((len(probability), self.n_classes_))
@@ -282,7 +245,7 @@ class NeuralCalibration(ByColumns):
             logits = line + nodes.through(layers, x)
             out[start:stop] = softmax(np.insert(logits, 0, 0.0, axis=1) if len(maps) == 1 else logits)[0]
 
-        over_blocks(len(probability), work, BLOCK)
+        over_blocks(len(probability), work, PREDICTION_BLOCK_ROWS)
         return out
 
     def parts(self) -> tuple[Floats, list[Array], list[Floats]]:
@@ -299,19 +262,19 @@ class NeuralCalibration(ByColumns):
         if self.module is not None:
             return super()._formula()
         values, tables, layers = self.parts()
-        inputs = Inputs(self._encodings())
+        inputs = NetworkInputs(self._column_encodings())
         words = [
-            nodes.level_of(each, dict(enumerate(range(MISSING, len(each.levels) + 1))), OTHER)
+            nodes.level_of(each, dict(enumerate(range(MISSING_CODE, len(each.levels) + 1))), UNSEEN_CODE)
             for each in inputs.embedded
         ]
-        numbers = [nodes.scaled(each, np.nan, FURTHEST) for each in inputs.numeric]
+        numbers = [nodes.scaled(each, np.nan, MAX_STANDARDISED) for each in inputs.numeric]
         line = nodes.line(nodes.logit(), self._knots(binary=True), values[0], continued=True)
         network = nodes.Network(tuple(zip(words, tables, strict=True)), tuple(numbers), tuple(layers))
         return nodes.Sigmoid(nodes.Linear(((1.0, line), (1.0, network))))
 
     def _tensors(self) -> list[Array]:
         """What is kept, each tensor in its shape."""
-        inputs = Inputs(self._encodings())
+        inputs = NetworkInputs(self._column_encodings())
         maps = 1 if self.n_classes_ == 2 else self.n_classes_
         shapes: list[tuple[int, ...]] = [(maps,), (maps, self.knots - 1)]
         shapes += [(size, self.embedding) for size in inputs.sizes]
@@ -327,7 +290,7 @@ class NeuralCalibration(ByColumns):
             raise ValueError("'weights_' must be finite")
 
 
-def _networks() -> Any:
+def _network_module() -> Any:
     """The module that needs torch."""
     try:
         from miscal.recalibrate.by_columns import neural_network

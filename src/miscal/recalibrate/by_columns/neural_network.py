@@ -19,8 +19,8 @@ from miscal.kernels.threads import thread_count
 if TYPE_CHECKING:
     from miscal.recalibrate.by_columns.neural import NeuralCalibration
 
-CHUNK = 1 << 18  # rows predicted at a time
-THREADED = 2e8  # products in a batch from which several threads help
+DEVICE_CHUNK_ROWS = 1 << 18  # rows predicted at a time
+MIN_THREADED_PRODUCTS = 2e8  # products in a batch from which several threads help
 
 
 class NetworkRows(NamedTuple):
@@ -33,7 +33,9 @@ class NetworkRows(NamedTuple):
     outcome: Array  # (n,) class indices
     weight: Array  # (n,) float32 with mean 1
 
-    def batches(self, rows: Array, device: torch.device, size: int = CHUNK) -> Iterator[list[Tensor]]:
+    def batches(
+        self, rows: Array, device: torch.device, size: int = DEVICE_CHUNK_ROWS
+    ) -> Iterator[list[Tensor]]:
         """Some rows on the device, so many at a time."""
         for start in range(0, rows.size, size):
             yield [torch.from_numpy(each[rows[start : start + size]]).to(device) for each in self]
@@ -62,7 +64,7 @@ class FieldNetwork(nn.Module):  # type: ignore[misc]
         return self.layers(torch.cat([*embedded, numbers], dim=1))
 
 
-class Calibration(nn.Module):  # type: ignore[misc]
+class CalibrationNetwork(nn.Module):  # type: ignore[misc]
     """eta(l) + g(x); eta are non-decreasing line plots, one a map: sums of softplus increments, first the identity."""
 
     def __init__(self, network: nn.Module, knots: Array, maps: int) -> None:
@@ -101,18 +103,18 @@ class Calibration(nn.Module):  # type: ignore[misc]
 
 
 @contextmanager
-def threads(model: nn.Module, batch: int) -> Iterator[None]:
+def limited_threads(model: nn.Module, batch: int) -> Iterator[None]:
     """Small batches on one thread: beside a busy process, threads that wait for each other cost twenty times more."""
     before = torch.get_num_threads()
     dense = sum(p.numel() for name, p in model.named_parameters() if "tables" not in name)
-    torch.set_num_threads(1 if dense * batch < THREADED else min(before, thread_count()))
+    torch.set_num_threads(1 if dense * batch < MIN_THREADED_PRODUCTS else min(before, thread_count()))
     try:
         yield
     finally:
         torch.set_num_threads(before)
 
 
-def train(
+def train_network(
     model: nn.Module, rows: NetworkRows, held: Array, how: "NeuralCalibration"
 ) -> tuple[list[float], list[float]]:
     """Train in mini-batches; with held-out rows keep the best epoch and stop `patience` epochs after it.
@@ -134,14 +136,14 @@ def train(
     console = Console(stderr=True, force_terminal=how.progress is True or None)
     hidden = not (how.progress and console.is_terminal)
     shown: Any = {"console": console, "transient": True, "disable": hidden}
-    device = device_of(how.device)
+    device = torch_device(how.device)
     model.to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=float(how.learning_rate), fused=device.type == "cuda")
     rng = np.random.default_rng(how.random_state)
     own = np.setdiff1d(np.arange(len(rows.outcome)), held)
     watched = NetworkRows(*(part[held] for part in rows))
     fitted: list[float] = []
-    checked = [mean_loss(model, watched)] if held.size else []
+    checked = [weighted_mean_loss(model, watched)] if held.size else []
     best = copy.deepcopy(model.state_dict())
     for _ in range(how.epochs):
         model.train()
@@ -156,7 +158,7 @@ def train(
         fitted.append(float(total) / own.size)
         if not held.size:
             continue
-        checked.append(mean_loss(model, watched))
+        checked.append(weighted_mean_loss(model, watched))
         since = len(checked) - 1 - np.argmin(checked)
         if since == 0:
             best = copy.deepcopy(model.state_dict())
@@ -167,13 +169,13 @@ def train(
     return fitted, checked
 
 
-def mean_loss(model: nn.Module, rows: NetworkRows) -> float:
+def weighted_mean_loss(model: nn.Module, rows: NetworkRows) -> float:
     """Weighted mean loss of rows."""
-    outputs, outcome = torch.from_numpy(outputs_of(model, rows)), torch.from_numpy(rows.outcome)
+    outputs, outcome = torch.from_numpy(predict_outputs(model, rows)), torch.from_numpy(rows.outcome)
     return float(np.average(cross_entropy(outputs, outcome, reduction="none"), weights=rows.weight))
 
 
-def outputs_of(model: nn.Module, rows: NetworkRows) -> Array:
+def predict_outputs(model: nn.Module, rows: NetworkRows) -> Array:
     """Log-weights of the classes of all rows, in chunks, where the model is."""
     model.eval()
     with torch.no_grad():
@@ -182,7 +184,7 @@ def outputs_of(model: nn.Module, rows: NetworkRows) -> Array:
         return np.concatenate([model(*batch[:4]).double().cpu().numpy() for batch in batches])
 
 
-def device_of(name: str) -> torch.device:
+def torch_device(name: str) -> torch.device:
     """The device that a name stands for; "auto" is a GPU where there is one."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"

@@ -12,7 +12,7 @@ import pytest
 
 from miscal.data.errors import MiscalError
 from miscal.recalibrate import AugmentedBeta, AugmentedLogistic, BetaCalibration, Recalibrator, VariableTree
-from miscal.recalibrate.by_columns.variable_tree import PENALTY
+from miscal.recalibrate.by_columns.variable_tree import LEAF_PENALTY
 
 KINDS = [VariableTree(max_depth=2), AugmentedLogistic(degree=2), AugmentedBeta()]
 EACH = pytest.mark.parametrize("made", KINDS, ids=repr)
@@ -98,7 +98,7 @@ def test_poor_columns(made, values):
 def test_a_column_that_says_nothing_changes_nothing(made):
     """A constant column leaves what the score alone gives."""
     p, y, _ = table()
-    towards = {} if isinstance(made, AugmentedBeta) else {"l2": PENALTY, "towards": "identity"}
+    towards = {} if isinstance(made, AugmentedBeta) else {"l2": LEAF_PENALTY, "towards": "identity"}
     alone = BetaCalibration("positive" if towards else "none", **towards).fit(p, y).predict_proba(p)
     out = made.fit(p, y, {"v": np.full(600, 3.0)}).predict_proba(p, {"v": np.full(600, 3.0)})
     if isinstance(made, AugmentedLogistic):

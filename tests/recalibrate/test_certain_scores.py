@@ -95,16 +95,16 @@ def test_certainties_that_held_move_less_than_the_next_score() -> None:
     p = np.clip(p, 0.001, 0.999)
     p[:300], y[:300] = 0.0, 0
     made = PlattScaling().fit(p, y)
-    low, high = made.held_
+    low, high = made.clip_range_
     assert 0 < low <= 0.001
     assert high == 1.0
     assert 0 < made.predict_proba([0.0])[0, 1] <= made.predict_proba([0.001])[0, 1]
-    assert not hasattr(PlattScaling(keep_certain=True).fit(p, y), "held_")
-    assert not hasattr(PlattScaling().fit(p[300:], y[300:]), "held_")
+    assert not hasattr(PlattScaling(keep_certain=True).fit(p, y), "clip_range_")
+    assert not hasattr(PlattScaling().fit(p[300:], y[300:]), "clip_range_")
 
 
 def test_calibrated_scores_are_hardly_ever_held() -> None:
-    held = [hasattr(PlattScaling().fit(*calibrated(2000, seed)[:2]), "held_") for seed in range(200)]
+    held = [hasattr(PlattScaling().fit(*calibrated(2000, seed)[:2]), "clip_range_") for seed in range(200)]
     assert sum(held) <= 2
 
 

@@ -16,9 +16,11 @@ from miscal.metrics.inputs import aggregate
 from miscal.metrics.losses import area_under_curve, brier_score, pooled_scores
 from miscal.metrics.score_errors import expected_calibration_error
 from miscal.recalibrate.base import Recalibrator
-from miscal.recalibrate.combined import Blend, blend_weights, held_out
-from miscal.recalibrate.sample import FAMILIES, Sample, row_weight
-from miscal.recalibrate.softmax import logs_of, softmax
+from miscal.recalibrate.combined import Blend, blend_weights
+from miscal.recalibrate.cross_fitting import cross_fitted
+from miscal.recalibrate.outcome_families import FAMILIES
+from miscal.recalibrate.softmax_fit import clipped_log, softmax
+from miscal.recalibrate.training_sample import TrainingSample, row_weight
 from miscal.stats.normal import around, exceeding
 
 DRAWS = 200
@@ -31,28 +33,28 @@ class Judged:
     name: str
     recalibrator: Recalibrator
     weights: dict[str, float] = field(default_factory=dict)
-    held_out: Any = None  # nothing where a fold could not be fitted
+    cross_fitted: Any = None  # nothing where a fold could not be fitted
     loss: Any = None
     keeps_ranking: bool = True
     change: tuple[float, ...] = (math.nan,)  # of the mean loss, with its interval
     row: Plain = field(default_factory=dict)
 
 
-def judge(name: str, recalibrator: Recalibrator, sample: Sample, folds: Array) -> Judged:
+def judge(name: str, recalibrator: Recalibrator, sample: TrainingSample, folds: Array) -> Judged:
     """Fit a candidate on all folds but one and keep what it says of the one left out, for every fold."""
     done = Judged(name, recalibrator)
     try:
-        done.held_out, done.keeps_ranking = held_out(recalibrator, sample, folds)
+        done.held_out, done.keeps_ranking = cross_fitted(recalibrator, sample, folds)
     except MiscalError as error:
         failure = str(error).splitlines()[0]
         done.row = {"name": name, "p_value": 1.0, "keeps_ranking": True, "failed": failure}
     return done
 
 
-def mixed(judged: list[Judged], sample: Sample, folds: Array) -> list[Judged]:
+def mixed(judged: list[Judged], sample: TrainingSample, folds: Array) -> list[Judged]:
     """The blend of all candidates: weighed on all rows; its held-out probabilities by weights of the other folds."""
-    members = [each for each in judged if each.held_out is not None and each.recalibrator.in_blends]
-    logs = logs_of(np.stack([each.held_out for each in members]))
+    members = [each for each in judged if each.held_out is not None and each.recalibrator.blendable]
+    logs = clipped_log(np.stack([each.held_out for each in members]))
     outcome, weight = sample.outcome, sample.weights
     shares = blend_weights(logs, outcome, weight)
     used = [members[place] for place in np.flatnonzero(shares)]
@@ -92,12 +94,12 @@ def measure(done: Judged, alone: Judged, rows: Predictions, audited: list[str]) 
     }
 
 
-def row_loss(held_out: Floats, rows: Predictions) -> Floats:
+def row_loss(cross_fitted: Floats, rows: Predictions) -> Floats:
     """What each row loses by (n, K) probabilities or means: log loss, infinite where it was ruled out, or deviance."""
     if rows.response != "binary":
-        return Sample.of(rows, Columns({})).losses(held_out)
+        return TrainingSample.from_predictions(rows, Columns({})).losses(cross_fitted)
     with np.errstate(divide="ignore"):
-        return -np.log(_own(held_out, rows))
+        return -np.log(_own(cross_fitted, rows))
 
 
 def _own(values: Floats, rows: Predictions) -> Floats:
@@ -105,9 +107,11 @@ def _own(values: Floats, rows: Predictions) -> Floats:
     return values[np.arange(rows.rows), rows.outcome]
 
 
-def _numbers(held_out: Floats, rows: Predictions, audited: list[str]) -> dict[str, float]:
+def _numbers(cross_fitted: Floats, rows: Predictions, audited: list[str]) -> dict[str, float]:
     """Brier, AUC and the score's error (of means observed / predicted and the error in 15 ranges), and by columns."""
-    probability = held_out[:, 1] if rows.n_classes == 2 else held_out / held_out.sum(axis=1, keepdims=True)
+    probability = (
+        cross_fitted[:, 1] if rows.n_classes == 2 else cross_fitted / cross_fitted.sum(axis=1, keepdims=True)
+    )
     made = rows.with_probability(probability)
     compared, scale = pair(made), made.units.scale
     if rows.response == "binary":
@@ -153,7 +157,7 @@ def _by_unit(values: Floats, rows: Predictions) -> Array:
     return values if rows.cluster is None else np.bincount(rows.cluster, values)
 
 
-def _chance(held_out: Floats, right: Floats, rows: Predictions) -> float:
+def _chance(cross_fitted: Floats, right: Floats, rows: Predictions) -> float:
     """One-sided p-value of the gain if the probabilities were `right`.
 
     Of what each row saves beyond what it would on average: of mean 0 if they are. Of means, and as it comes to the same
@@ -163,10 +167,10 @@ def _chance(held_out: Floats, right: Floats, rows: Predictions) -> float:
     """
     if rows.response != "binary":
         link = FAMILIES[rows.response].link
-        beyond = (rows.outcome - right[:, 1]) * (link(held_out[:, 1]) - link(right[:, 1]))
+        beyond = (rows.outcome - right[:, 1]) * (link(cross_fitted[:, 1]) - link(right[:, 1]))
     else:
         with np.errstate(divide="ignore", invalid="ignore"):
-            change = np.where(right > 0, logs_of(held_out) - np.log(right), 0.0)
+            change = np.where(right > 0, clipped_log(cross_fitted) - np.log(right), 0.0)
         beyond = _own(change, rows) - (right * change).sum(axis=1)
     beyond = _by_unit(beyond, rows)
     return exceeding(beyond.sum(), 2.0 * (beyond @ beyond))

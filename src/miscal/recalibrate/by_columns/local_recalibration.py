@@ -13,13 +13,15 @@ from miscal.data.errors import refusal
 from miscal.kernels.neighbours import local_sums
 from miscal.metrics import neighbourhood_places as near
 from miscal.metrics.neighbourhood_errors import bandwidth_array, check_kernel
-from miscal.recalibrate.base import ByColumns, as_rows, normalised, pairs
-from miscal.recalibrate.parameters import bins_or_edges, check_chosen, chosen_columns, parameter, state
-from miscal.recalibrate.sample import HALF, Sample, inside, unit_of
-from miscal.recalibrate.shapes import check_bins
+from miscal.recalibrate.binning import check_bins
+from miscal.recalibrate.by_columns.base import ColumnRecalibrator
+from miscal.recalibrate.certain_scores import HALF_EVENT, clip_rates
+from miscal.recalibrate.parameters import bins_or_edges, check_column_choice, chosen_columns, parameter, state
+from miscal.recalibrate.probability_arrays import as_two_columns, normalise_rows, normalised_matrix
+from miscal.recalibrate.training_sample import TrainingSample, weight_of_one_row
 
 
-class LocalRecalibration(ByColumns):
+class LocalRecalibration(ColumnRecalibrator):
     r"""Replace each probability by the kernel-weighted observed rate of rows in the same bin (LoRe, Luo et al.).
 
     .. math:: \hat p'(x) = \frac{\sum_{i \in B(x)} w_i\,k(x, x_i)\,y_i}{\sum_{i \in B(x)} w_i\,k(x, x_i)}, \qquad
@@ -69,13 +71,13 @@ class LocalRecalibration(ByColumns):
     kernel: Any = "laplacian"
     reduce: str | None = None
     device: str = "auto"
-    columns: Any = parameter(check_chosen, default=None)
+    columns: Any = parameter(check_column_choice, default=None)
     scale: str | None = parameter(one_of, ("standard",), default=None)
     dimensions: int | None = None
     target: str = parameter(one_of, ("auto", "positive", "top"), default="auto")
-    smooth: float = parameter(number, 0.0, default=HALF)
+    smooth: float = parameter(number, 0.0, default=HALF_EVENT)
     strategy: str = parameter(one_of, ("uniform", "quantile"), default="uniform")
-    pulls_in = False
+    moves_certain_scores = False
     nominal_: Array = state("bool", "any")
     means_: Floats = state("float", "any")
     spreads_: Floats = state("float", "any", low=1e-300)
@@ -105,7 +107,7 @@ class LocalRecalibration(ByColumns):
         check_bins(self.edges_, np.zeros(len(self.edges_) - 1))
         if self.bin_.max() >= len(self.edges_) - 1:
             raise ValueError("'bin_' does not belong to 'edges_'")
-        width = len(self.names_) if self.kernel == "group" else near.width_of(self._encodings())
+        width = len(self.names_) if self.kernel == "group" else near.width_of(self._column_encodings())
         if self.reduce == "pca":
             if len(self.centre_) != width or len(self.components_) != width:
                 raise ValueError("'components_' does not belong to the columns")
@@ -113,12 +115,12 @@ class LocalRecalibration(ByColumns):
         if self.features_.shape[1] != width:
             raise ValueError("'features_' does not belong to the columns")
 
-    def _fit(self, sample: Sample) -> None:
+    def _fit(self, sample: TrainingSample) -> None:
         chosen = chosen_columns(sample.columns, self.columns)
         if self.kernel == "group":
-            self._remember([Encoding.learned(each, nominal=True) for each in chosen])
+            self._store_encodings([Encoding.learned(each, nominal=True) for each in chosen])
         else:
-            self._remember(near.nearness(chosen, sample.weight, self.scale))
+            self._store_encodings(near.nearness(chosen, sample.weight, self.scale))
         several = sample.n_classes > 2
         if several and self.target == "positive":
             got, hint = f"there are {sample.n_classes}", "compare the top label: target='top'"
@@ -141,11 +143,11 @@ class LocalRecalibration(ByColumns):
         """What is binned, and the class that it is the probability of."""
         if not self.top_:
             return probability, 1
-        matrix = pairs(probability)
+        matrix = as_two_columns(probability)
         return matrix.max(axis=1), matrix.argmax(axis=1)
 
     def _raw_features(self, columns: Columns) -> Floats:
-        encodings = self._encodings(standard=self.scale == "standard", ends=near.ENDS)
+        encodings = self._column_encodings(standard=self.scale == "standard", ends=near.ENDS)
         if self.kernel == "group":
             return np.column_stack([each.read(columns) for each in encodings]).astype(np.float64)
         return near.features_of(encodings, columns)
@@ -153,7 +155,7 @@ class LocalRecalibration(ByColumns):
     def _reduced(self, raw: Floats) -> Floats:
         return (raw - self.centre_) @ self.components_ if self.reduce == "pca" else raw
 
-    def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
+    def _map_with_columns(self, probability: Floats, columns: Columns) -> Floats:
         """By the observed rate around each row, or its own score where there is no row to learn from."""
         score = self._seen(probability)[0]
         weight = self.weight_
@@ -168,16 +170,16 @@ class LocalRecalibration(ByColumns):
         rate = events / np.where(found, mass, 1.0)
         if self.kernel != "group":
             mass = np.bincount(self.bin_, weight, len(self.edges_))[place]
-        held = inside(rate, mass / unit_of(weight.sum(), len(weight)), self.smooth)
+        held = clip_rates(rate, mass / weight_of_one_row(weight.sum(), len(weight)), self.smooth)
         changed = np.where(found, held, score)
         if not self.top_:
             return changed
         # The most probable class has the new confidence, the others what is left, in proportion.
-        matrix = as_rows(probability)
+        matrix = normalised_matrix(probability)
         top = np.arange(len(matrix)), matrix.argmax(axis=1)
         others = np.ones_like(matrix)
         others[top] = 0.0
         # Certainty says nothing of the other classes: they share alike.
-        out = normalised(matrix * others, others) * (1.0 - changed)[:, None]
+        out = normalise_rows(matrix * others, others) * (1.0 - changed)[:, None]
         out[top] = changed
         return out

@@ -3,10 +3,9 @@
 Fits are made in standardised coordinates (features centred and scaled), so one tolerance serves every unit of measure.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -14,72 +13,31 @@ from miscal.data.arrays import Array, Floats, Integers
 from miscal.data.errors import warn
 from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
-from miscal.metrics.losses import BELOW_ONE, SMALL_STEP, SMALLEST, descended, logistic_loss
-from miscal.recalibrate.sample import Found, Map, Sample, warmed
+from miscal.metrics.losses import BELOW_ONE, SMALLEST, logistic_loss
+from miscal.recalibrate.newton import Derivatives, newton_minimise
+from miscal.recalibrate.outcome_families import ArrayFunction
+from miscal.recalibrate.training_sample import FitResult, TrainingSample, warm_started
 
-State: TypeAlias = tuple[float, Floats, Floats]  # loss, gradient and Hessian at a point
-
-FLAT = 1e-12  # curvature for each unit of weight below which a direction is not followed
-
-KINDS = {"probability": kernels.PROBABILITY, "logit": kernels.LOGIT, "beta": kernels.BETA}
+KERNEL_FEATURES = {"probability": kernels.PROBABILITY, "logit": kernels.LOGIT, "beta": kernels.BETA}
 LOGIT_CLIP = 1e-12
-MAPPED = 1 << 14  # rows of a block
+MAP_BLOCK_ROWS = 1 << 14  # rows of a block
 
-SEPARATED = (
+SEPARATED_CLASSES = (
     "the classes are separated, wholly or on one side: without a penalty a steeper curve always fits better. "
     "The coefficients were stopped where the loss is flat (curvature below 1e-12 of its scale). "
     "Pass l2=1 to fit a finite optimum"
 )
 
 
-def minimise(
-    evaluate: Callable[[Floats], State],
-    start: Floats,
-    total: float,
-    penalty: Floats | float = 0.0,
-    free: Array | bool = True,
-    target: Floats | float = 0.0,
-) -> Found:
-    """Minimise loss(theta) + sum_j penalty_j (theta_j - target_j)^2 / 2; also whether it falls towards infinity.
-
-    `evaluate` gives the loss, its gradient and Hessian; `total` is the sum of the weights. Parameters outside `free`
-    keep their start. A direction whose curvature per unit of weight is under 1e-12 is not followed: collinear features
-    keep the share they started with, and separable classes stop at certainty instead of overflowing.
-    """
-    followed: list[int] = []  # directions, at each step
-    penalties = np.broadcast_to(penalty, len(start))
-
-    def penalised(at: Floats) -> State:
-        loss, gradient, hessian = evaluate(at)
-        off = at - target
-        pull = penalties * off
-        return loss + 0.5 * float(penalties @ (off * off)), gradient + pull, hessian + np.diag(penalties)
-
-    def step_at(_: Floats, state: State) -> Found:
-        gradient, hessian = state[1:]
-        diagonal = np.diag(hessian)
-        used = np.flatnonzero(free & (diagonal > FLAT * total))
-        # Scaled to a unit diagonal: penalties and features may differ by many orders of magnitude.
-        root, step = np.sqrt(diagonal[used]), np.zeros(len(gradient))
-        scaled = hessian[np.ix_(used, used)] / np.outer(root, root)
-        found, _, rank, _ = np.linalg.lstsq(scaled, gradient[used] / root, rcond=FLAT)
-        step[used] = found / root
-        followed.append(rank)
-        return step, np.abs(step).max(initial=0.0) <= SMALL_STEP
-
-    theta = descended(penalised, start, step_at)
-    return theta, followed[-1] < followed[0]
-
-
 @dataclass(frozen=True)
-class Features:
+class ScoreFeatures:
     """How features are made from a score: their kind, and the distance from 0 and 1 that logarithms are held at."""
 
     kind: str
     clip: float = LOGIT_CLIP
 
     @classmethod
-    def of(cls, recalibrator: Any) -> "Features":
+    def for_recalibrator(cls, recalibrator: Any) -> "ScoreFeatures":
         """Those that the parameters of a recalibrator ask for."""
         if hasattr(recalibrator, "on"):
             return cls(recalibrator.on)
@@ -94,9 +52,9 @@ class Features:
     def arguments(self) -> tuple[int, float, float]:
         """What the kernel takes: kind, low, high."""
         if self.kind == "probability":
-            return KINDS[self.kind], SMALLEST, 1.0
+            return KERNEL_FEATURES[self.kind], SMALLEST, 1.0
         low = max(self.clip, SMALLEST)
-        return KINDS[self.kind], low, min(1.0 - low, BELOW_ONE)
+        return KERNEL_FEATURES[self.kind], low, min(1.0 - low, BELOW_ONE)
 
     def rows(self, score: Floats) -> Floats:
         """Features of rows, (count, rows)."""
@@ -107,10 +65,10 @@ class Features:
 
     def map(self, score: Floats, coefficients: Floats, intercept: float) -> Floats:
         """Probabilities (n, 2) of a fitted curve."""
-        return mapped(score, lambda part: coefficients @ self.rows(part) + intercept)
+        return probabilities_from_log_odds(score, lambda part: coefficients @ self.rows(part) + intercept)
 
 
-def mapped(score: Floats, log_odds: Map) -> Floats:
+def probabilities_from_log_odds(score: Floats, log_odds: ArrayFunction) -> Floats:
     """Probabilities (n, 2) of the log-odds that a function gives, both ends accurate."""
     out = np.empty((len(score), 2))
 
@@ -122,17 +80,17 @@ def mapped(score: Floats, log_odds: Map) -> Floats:
         out[start:stop, 0] = np.where(x >= 0.0, small, large)
         out[start:stop, 1] = np.where(x >= 0.0, large, small)
 
-    over_blocks(len(score), work, MAPPED)
+    over_blocks(len(score), work, MAP_BLOCK_ROWS)
     return out
 
 
-def between(knots: Floats, x: Floats) -> tuple[Integers, Floats]:
+def locate_between_knots(knots: Floats, x: Floats) -> tuple[Integers, Floats]:
     """The knot below each number, and which part of the way to the next it has gone; outside below 0 or above 1."""
     place = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, len(knots) - 2)
     return place, (x - knots[place]) / np.diff(knots)[place]
 
 
-def residuals(x: Floats, outcome: Array, weight: Floats) -> tuple[Floats, Floats, Floats]:
+def loss_derivatives(x: Floats, outcome: Array, weight: Floats) -> tuple[Floats, Floats, Floats]:
     """For each row log loss, w (P - y) and w P (1 - P), where x are log-odds."""
     small = np.exp(-np.abs(x))
     share = 1.0 / (1.0 + small)
@@ -149,8 +107,8 @@ class LogisticFit:
 
     warm = True  # whether a part of the rows is fitted first
 
-    def __init__(self, rows: Sample, how: Any) -> None:
-        self.rows, self.features, self.l2 = rows, Features.of(how), how.l2
+    def __init__(self, rows: TrainingSample, how: Any) -> None:
+        self.rows, self.features, self.l2 = rows, ScoreFeatures.for_recalibrator(how), how.l2
         self.positive = how.constraint == "positive"
         self.identity = how.towards == "identity" and how.l2 > 0
         # Enough: the coordinates need not be exact.
@@ -163,12 +121,12 @@ class LogisticFit:
         if self.identity:  # its intercept is penalised too, and must be one of the coordinates
             self.centre, self.constant = np.zeros(self.features.count), False
 
-    def evaluate(self, rows: Sample, theta: Floats) -> State:
+    def evaluate(self, rows: TrainingSample, theta: Floats) -> Derivatives:
         """Sum of log losses, its gradient and Hessian."""
         curve = *self.features.arguments, self.centre, self.scale, theta
         return logistic_loss(rows.probability, rows.outcome, rows.weight, *curve)
 
-    def minimum(self, free: Array) -> Found:
+    def minimum(self, free: Array) -> FitResult:
         """Fit; coefficients outside `free` stay 0."""
         target = np.zeros(len(self.centre) + 1)
         start = target.copy()
@@ -177,11 +135,11 @@ class LogisticFit:
             start = target = np.append(0.0, 1.0 / self.scale) * free
         penalty = np.append(self.l2 * self.identity, self.l2 * self.scale**2) / self.rows.total
 
-        def fit(rows: Sample, start: Floats) -> Found:
+        def fit(rows: TrainingSample, start: Floats) -> FitResult:
             evaluate = partial(self.evaluate, rows)
-            return minimise(evaluate, start, rows.total, penalty * rows.total, free, target)
+            return newton_minimise(evaluate, start, rows.total, penalty * rows.total, free, target)
 
-        return warmed(self.rows, fit, start) if self.warm else fit(self.rows, start)
+        return warm_started(self.rows, fit, start) if self.warm else fit(self.rows, start)
 
     def best(self) -> tuple[Floats, float]:
         """Coefficients, and the intercept where the score's features are 0 and columns are at their centres.
@@ -201,7 +159,7 @@ class LogisticFit:
                     found.append(theta)
             theta, separated = min(found, key=self.loss), False
         if separated:
-            warn(SEPARATED)
+            warn(SEPARATED_CLASSES)
         coefficients, own = theta[1:] * self.scale, self.features.count
         return coefficients, theta[0] - coefficients[:own] @ self.centre[:own]
 
@@ -212,7 +170,7 @@ class LogisticFit:
         return self.evaluate(self.rows, theta)[0] + 0.5 * float(held)
 
 
-def fit_curve(rows: Sample, how: Any) -> tuple[Floats, float]:
+def fit_logistic(rows: TrainingSample, how: Any) -> tuple[Floats, float]:
     """Coefficients and intercept of the penalised logistic regression, `how` as in `LogisticFit`.
 
     Towards the identity a penalty draws to coefficients 1 and intercept 0, not to coefficients 0.

@@ -12,18 +12,33 @@ from miscal.data.checks import number, one_of, refuse_rows, truth, whole
 from miscal.data.columns import Columns
 from miscal.data.responses import RESPONSES
 from miscal.export import formula as nodes
-from miscal.recalibrate.base import ByColumns, Recalibrator, as_rows
-from miscal.recalibrate.parameters import check_chosen, chosen_columns, parameter, state, such
-from miscal.recalibrate.sample import HALF, Sample
+from miscal.recalibrate.base import Recalibrator
+from miscal.recalibrate.by_columns.base import ColumnRecalibrator
+from miscal.recalibrate.certain_scores import HALF_EVENT
+from miscal.recalibrate.parameters import check_column_choice, check_that, chosen_columns, parameter, state
+from miscal.recalibrate.probability_arrays import normalised_matrix
+from miscal.recalibrate.training_sample import TrainingSample
 
-POLICIES = ("parent", "global", "identity", "error")
-STRENGTHS = (0.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 1e4, 1e12)  # rows that the parent counts for
-Key = tuple[int, ...]  # places of levels, from the first column on
-Maps = dict[Key, Any]
-Predicted = tuple[Array, int, Floats]  # rows of a group, how many it was fitted on, and what its map predicts
+UNKNOWN_POLICIES = ("parent", "global", "identity", "error")
+PARENT_STRENGTHS = (
+    0.0,
+    10.0,
+    30.0,
+    100.0,
+    300.0,
+    1000.0,
+    3000.0,
+    1e4,
+    1e12,
+)  # rows that the parent counts for
+GroupKey = tuple[int, ...]  # places of levels, from the first column on
+GroupMaps = dict[GroupKey, Any]
+GroupPrediction = tuple[
+    Array, int, Floats
+]  # rows of a group, how many it was fitted on, and what its map predicts
 
 
-class GroupWise(ByColumns):
+class GroupWise(ColumnRecalibrator):
     """Fit a recalibrator within each group, drawn towards that of its parent.
 
     Groups are the combinations of the columns' levels (each distinct number is a level; missing is a level). The parent
@@ -68,13 +83,13 @@ class GroupWise(ByColumns):
 
     responses = RESPONSES
     recalibrator: Any = parameter(
-        such, lambda given: isinstance(given, Recalibrator), "must be a recalibrator"
+        check_that, lambda given: isinstance(given, Recalibrator), "must be a recalibrator"
     )
-    columns: Any = parameter(check_chosen, default=None)
+    columns: Any = parameter(check_column_choice, default=None)
     min_rows: int = parameter(whole, 1, default=50)
-    handle_unknown: str = parameter(one_of, POLICIES, default="parent")
+    handle_unknown: str = parameter(one_of, UNKNOWN_POLICIES, default="parent")
     pooling: bool = parameter(truth, default=True)
-    smooth: float = parameter(number, 0.0, default=HALF)
+    smooth: float = parameter(number, 0.0, default=HALF_EVENT)
     keys_: list[Any] = state("levels")
     maps_: list[Any] = state("inner")
     strength_: float = state("float", low=0.0)
@@ -95,9 +110,9 @@ class GroupWise(ByColumns):
         return len(self.maps_) - 1
 
     # -------------------------------------------------------------------------------------------------- to learn
-    def _fit(self, sample: Sample) -> None:
+    def _fit(self, sample: TrainingSample) -> None:
         chosen = chosen_columns(sample.columns, self.columns)
-        self._remember([Encoding.learned(each, nominal=True) for each in chosen])
+        self._store_encodings([Encoding.learned(each, nominal=True) for each in chosen])
         strength = self._chosen_strength(sample) if self.pooling else 0.0
         self.strength_ = max(strength, 2.0 * self.smooth)
         found = self._fitted(sample, self.min_rows)
@@ -106,9 +121,9 @@ class GroupWise(ByColumns):
 
     def _codes(self, columns: Columns) -> Array:
         """Places of each row's levels, (n, columns); -1 where fit had no such level."""
-        return np.stack([each.read(columns) for each in self._encodings()], axis=1)
+        return np.stack([each.read(columns) for each in self._column_encodings()], axis=1)
 
-    def _parts(self, columns: Columns) -> Iterator[tuple[Key, Array]]:
+    def _parts(self, columns: Columns) -> Iterator[tuple[GroupKey, Array]]:
         """Each group's key and rows, parents first, and these only where they are asked for."""
         codes = self._codes(columns)
         depth = codes.shape[1]
@@ -118,64 +133,64 @@ class GroupWise(ByColumns):
             parts = np.split(order, np.cumsum(size))[:-1]
             yield from zip(map(tuple, found.tolist()), parts, strict=True)
 
-    def _fitted(self, sample: Sample, least: int) -> Maps:
+    def _fitted(self, sample: TrainingSample, least: int) -> GroupMaps:
         """The map of all rows, and that of each group: what a small one cannot learn is not worth a warning each."""
-        made: Maps = {(): self.recalibrator.quietly_fitted_on(sample)}
+        made: GroupMaps = {(): self.recalibrator.fit_copy_quietly(sample)}
         for key, rows in self._parts(sample.columns):
             if rows.size < least:
                 continue
             part = sample.take(rows)
-            if part.varied:
-                made[key] = self.recalibrator.quietly_fitted_on(part)
+            if part.has_variation:
+                made[key] = self.recalibrator.fit_copy_quietly(part)
         return made
 
-    def _maps(self) -> Maps:
+    def _maps(self) -> GroupMaps:
         """The map of each group by the places of its levels; a parent's key is shorter, that of all rows empty."""
         return dict(zip(map(tuple, self.keys_), self.maps_, strict=True))
 
-    def _predicted(self, maps: Maps, probability: Floats, columns: Columns) -> list[Predicted]:
+    def _predicted(self, maps: GroupMaps, probability: Floats, columns: Columns) -> list[GroupPrediction]:
         """The rows of each group that has a map, its size and what its map predicts, parents first."""
         found = []
         for key, rows in [((), np.arange(len(probability))), *self._parts(columns)]:
             one = maps.get(key)
             if one is not None:
-                mapped = one.mapped(probability[rows], columns.take(rows))
+                mapped = one.map_checked(probability[rows], columns.take(rows))
                 found.append((rows, one.n_rows_, mapped))
         return found
 
-    def _chosen_strength(self, sample: Sample) -> float:
+    def _chosen_strength(self, sample: TrainingSample) -> float:
         """The strength with the smallest loss on the half that was not fitted on."""
         half = np.random.default_rng(0).permutation(sample.rows) % 2 == 0
-        loss = np.zeros(len(STRENGTHS))
+        loss = np.zeros(len(PARENT_STRENGTHS))
         for inside in (half, ~half):
             fitted, asked = sample.take(inside), sample.take(~inside)
-            if not asked.rows or not fitted.varied:
-                return STRENGTHS[-1]
+            if not asked.rows or not fitted.has_variation:
+                return PARENT_STRENGTHS[-1]
             maps = self._fitted(fitted, max(1, self.min_rows // 2))
             parts = self._predicted(maps, asked.probability, asked.columns)
-            loss += [asked.weights @ asked.losses(_mixed(parts, strength)) for strength in STRENGTHS]
+            loss += [asked.weights @ asked.losses(_pooled(parts, strength)) for strength in PARENT_STRENGTHS]
         best = loss.min()
         # Of strengths that do equally well the largest: without evidence groups are alike.
-        return STRENGTHS[np.flatnonzero(loss <= best + 1e-9 * abs(best))[-1]]
+        return PARENT_STRENGTHS[np.flatnonzero(loss <= best + 1e-9 * abs(best))[-1]]
 
     # ------------------------------------------------------------------------------------------------ to predict
-    def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
+    def _map_with_columns(self, probability: Floats, columns: Columns) -> Floats:
         if self.handle_unknown == "error":
-            for each in self._encodings():
+            for each in self._column_encodings():
                 column = columns.find(each.name).as_levels()
                 given = np.array([*column.levels, None], object)[column.values]
                 what, where = "must have the levels that fit had", f"'X' column '{each.name}'"
                 refuse_rows(each.read(columns) < 0, what, where, given, "use handle_unknown='parent'")
         maps = self._maps()
-        out = _mixed(self._predicted(maps, probability, columns), self.strength_)
+        out = _pooled(self._predicted(maps, probability, columns), self.strength_)
         if self.handle_unknown == "identity":
             keys = map(tuple, self._codes(columns).tolist())
             unknown = np.array([key not in maps for key in keys], dtype=bool)
-            out[unknown] = as_rows(probability[unknown])
+            out[unknown] = normalised_matrix(probability[unknown])
         return out
 
     def _formula(self) -> nodes.Formula:
-        encodings, maps = self._encodings(), self._maps()
+        encodings, maps = self._column_encodings(), self._maps()
         out: nodes.Node = maps.pop(()).formula()
         for depth in sorted({len(encodings), *map(len, maps)}):
             parent, own = nodes.Name(f"parent_{depth}"), {}
@@ -185,7 +200,7 @@ class GroupWise(ByColumns):
                     own[key] = nodes.Linear(((share, one.formula()), (1.0 - share, parent)))
             # The identity has one depth only.
             otherwise = nodes.PROBABILITY if self.handle_unknown == "identity" else parent
-            out = nodes.Named(parent.name, out, _matched(encodings, own, otherwise))
+            out = nodes.Named(parent.name, out, _matched_level(encodings, own, otherwise))
         if self.handle_unknown == "error":
             for each in encodings:
                 known = nodes.level_of(each, dict.fromkeys(range(len(each.levels)), 0.0), 1.0)
@@ -193,32 +208,35 @@ class GroupWise(ByColumns):
         return out
 
     @classmethod
-    def _candidates(cls, sample: Sample) -> dict[str, Recalibrator]:
-        from miscal.recalibrate.curves import MeanScaling, PlattScaling
+    def _candidates(cls, sample: TrainingSample) -> dict[str, Recalibrator]:
+        from miscal.recalibrate.logistic_curves import PlattScaling
+        from miscal.recalibrate.mean_scaling import MeanScaling
 
         inner = PlattScaling() if sample.response == "binary" else MeanScaling()
-        return {f"{cls.__name__}({name})": cls(inner, columns=[name]) for name in sample.categories()}
+        return {f"{cls.__name__}({name})": cls(inner, columns=[name]) for name in sample.category_names()}
 
     def _summary(self) -> str:
-        if self.strength_ >= STRENGTHS[-1]:
+        if self.strength_ >= PARENT_STRENGTHS[-1]:
             return f"{self.groups_} groups, all alike: none differs from its parent beyond noise"
         counts = f", a parent counts for {self.strength_:,.0f} rows" if self.pooling else ""
         return f"{self.groups_} groups{counts}"
 
 
-def _matched(encodings: list[Encoding], own: Mapping[Key, nodes.Node], otherwise: nodes.Node) -> nodes.Node:
+def _matched_level(
+    encodings: list[Encoding], own: Mapping[GroupKey, nodes.Node], otherwise: nodes.Node
+) -> nodes.Node:
     """The node of the key that the levels match, one column after another."""
     if () in own:
         return own[()]
-    below: dict[int, dict[Key, nodes.Node]] = {}
+    below: dict[int, dict[GroupKey, nodes.Node]] = {}
     for key, node in own.items():
         below.setdefault(key[0], {})[key[1:]] = node
     level = nodes.level_of(encodings[0], {code: 1.0 + i for i, code in enumerate(below)}, 0.0)
-    cases = [_matched(encodings[1:], each, otherwise) for each in below.values()]
+    cases = [_matched_level(encodings[1:], each, otherwise) for each in below.values()]
     return nodes.Match(level, (otherwise, *cases))
 
 
-def _mixed(parts: list[Predicted], strength: float) -> Floats:
+def _pooled(parts: list[GroupPrediction], strength: float) -> Floats:
     """Each group's prediction drawn towards that of its parent; one without a map takes its parent's."""
     out = parts[0][2].copy()
     for rows, size, own in parts[1:]:

@@ -58,7 +58,7 @@ WITHOUT_END = (
 
 def cases_of(*classes):
     """All of them with each number of classes that they are for."""
-    both = [(made, k) for made in ALL for k in classes if k == 2 or not made.two_classes_only]
+    both = [(made, k) for made in ALL for k in classes if k == 2 or not made.binary_only]
     return pytest.mark.parametrize(("made", "classes"), both, ids=repr)
 
 
@@ -208,7 +208,7 @@ def test_one_against_the_rest_keeps_a_class_that_does_not_occur():
     p, y, _ = rows(4)
     seen = y != 2
     made = BetaCalibration().fit(p[seen], y[seen])
-    assert [each.identity_ for each in made.each_] == [False, False, True, False]
+    assert [each.identity_ for each in made.per_class_] == [False, False, True, False]
     other = BetaCalibration().fit(p[seen][:, 0], y[seen] == 0).predict_proba(p[:, 0])[:, 1]
     out = made.predict_proba(p)
     np.testing.assert_allclose(out[:, 2] / out[:, 0], p[:, 2] / other, rtol=1e-9)
@@ -350,7 +350,7 @@ def test_rows_mapped_to_nothing_keep_their_own():
     out = made.predict_proba(p)
     np.testing.assert_allclose(out.sum(axis=1), 1.0)
     lost = [[0.6, 0.3, 0.1]]
-    for each in made.each_:
+    for each in made.per_class_:
         each.values_ = np.zeros(2)
     np.testing.assert_allclose(made.predict_proba(lost), lost)
 

@@ -28,7 +28,7 @@ from miscal.recalibrate import (
     choose,
 )
 from miscal.recalibrate.choosing import candidates_for
-from miscal.recalibrate.sample import Sample
+from miscal.recalibrate.training_sample import TrainingSample
 
 FEW = [PlattScaling(), BetaCalibration()]
 
@@ -73,7 +73,7 @@ def test_weights_that_a_classifier_does_not_take_are_dropped_aloud() -> None:
 def test_vector_scaling_is_a_candidate_for_several_classes() -> None:
     for classes, is_one in ((4, True), (2, False)):
         rows = Predictions(np.arange(classes), np.eye(classes))
-        assert ("VectorScaling" in candidates_for(Sample.of(rows, rows.columns))) == is_one
+        assert ("VectorScaling" in candidates_for(TrainingSample.from_predictions(rows, rows.columns))) == is_one
 
 
 def confused(rows: int) -> tuple[np.ndarray, np.ndarray]:

@@ -21,8 +21,8 @@ from miscal.recalibrate import (
     StructuredScaling,
     VariableTree,
 )
-from miscal.recalibrate.base import normalised, pairs
-from miscal.recalibrate.parameters import LATER
+from miscal.recalibrate.probability_arrays import as_two_columns, normalise_rows
+from miscal.recalibrate.serialization import LATER_PARAMETERS
 from tests.laws.recalibrators import every, keeping, skip_without_its_library
 
 SMALL = {  # in place of examples whose documents are long
@@ -165,7 +165,7 @@ def replaced(document, path, value):
 @pytest.mark.parametrize("classes", [2, 3])
 def test_every_wrong_value_is_refused_or_harmless(made, classes):
     """A changed document is refused, or it predicts probabilities; never another exception, never a wrong shape."""
-    if classes == 3 and made.two_classes_only:
+    if classes == 3 and made.binary_only:
         with pytest.raises(MiscalError, match="two classes"):
             fitted(made, classes)
         return
@@ -191,7 +191,7 @@ def test_every_wrong_value_is_refused_or_harmless(made, classes):
 def test_every_missing_or_added_field_is_refused(made):
     document = json.loads(fitted(made)[0].to_json())
     for part in (document, document["params"], document["state"]):
-        for name in [each for each in part if each not in LATER]:  # what an older version's files lack
+        for name in [each for each in part if each not in LATER_PARAMETERS]:  # what an older version's files lack
             value = part.pop(name)
             with pytest.raises(MiscalError):
                 Recalibrator.from_json(json.dumps(document))
@@ -238,7 +238,11 @@ def test_a_class_of_another_module_does_not_take_the_place_of_ours():
             pass
 
         def _map(self, probability):
-            return pairs(probability / 2) if probability.ndim == 1 else normalised(probability.copy(), probability)
+            return (
+                as_two_columns(probability / 2)
+                if probability.ndim == 1
+                else normalise_rows(probability.copy(), probability)
+            )
 
     Mine.__name__ = "PlattScaling"
     theirs = type("PlattScaling", (Mine,), {"__module__": "theirs.models", "__qualname__": "PlattScaling"})
@@ -255,7 +259,10 @@ def test_a_class_of_another_module_does_not_take_the_place_of_ours():
         ours.from_json(made.to_json())
 
 
-@pytest.mark.parametrize("name", ["Recalibrator", "ByColumns", "miscal.recalibrate.base.ByColumns", "choose"])
+@pytest.mark.parametrize(
+    "name",
+    ["Recalibrator", "ColumnRecalibrator", "miscal.recalibrate.by_columns.base.ColumnRecalibrator", "choose"],
+)
 def test_what_is_no_recalibrator_is_refused(name):
     document = {"schema": "miscal.recalibrator/1", "class": name, "params": {}, "state": None}
     with pytest.raises(MiscalError, match="there is no recalibrator"):

@@ -26,7 +26,7 @@ from miscal.recalibrate import (
     VariableTree,
     choose,
 )
-from miscal.recalibrate.in_parts import fit_to
+from miscal.recalibrate.out_of_core import fit_to
 from studies import mean_repairs
 
 

@@ -1,0 +1,1 @@
+"""Recalibrators: parameters, fits, JSON, and how `choose` decides."""
