@@ -1,15 +1,21 @@
-"""Results: frozen records of a number, its noise, and the table it was read from."""
+"""Results: frozen records of a number, what a calibrated model would show, and the table it was computed from.
+
+`Result` has what all kinds share. Each kind adds typed fields in a subclass beside the function that makes it:
+`ScoreResult` in `metrics/score.py`, `VariableResult` in `metrics/variable.py`, and so on. Nothing reads a result by a
+key: `extra` is a view of the fields for programs that use it and for JSON.
+"""
 
 import html
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from miscal.codes.inference import Method
 from miscal.data.arrays import Array, Plain
 from miscal.data.errors import nearest, refusal, visible
 
@@ -114,23 +120,138 @@ def _text(value: Any) -> str:
     return visible(value)
 
 
-@dataclass(frozen=True, eq=False)
-class Result:
-    """A measured number with its noise.
+class Record:
+    """A dataclass that is part of a result, and that `Result.extra` and JSON have as a dictionary."""
+
+    def entries(self) -> Plain:
+        """The fields that are not None, by name."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number beside what a calibrated model would show.
 
     Attributes
     ----------
-    name : what was measured, in words
-    kind : one of score, variable, field, variation, neighbourhood, subpopulation
-    value : the number
-    noise_floor : what a perfectly calibrated model would show on these rows, on average
-    p_value : how often calibrated predictions would show as much; NaN with the reason in `method`. Where several
-        tests are combined on common draws, `tests` has them
-    interval : 95% interval of the value; wide by construction, since it covers whatever the model is
-    method : how the noise was found
-    table : the cells
-    settings : everything needed to run it again
-    extra : other numbers and carriers, by name
+    value : float
+    noise_floor : float
+        What a calibrated model would show on average; NaN where unknown.
+    p_value : float
+    interval : tuple of float
+        95% interval of the value.
+    method : Method or None
+        How the noise floor and the p-value were computed; None where neither was.
+    p_resolution : float
+        The smallest p-value that the simulation can give; NaN where the p-value is not simulated.
+    """
+
+    value: float
+    noise_floor: float = math.nan
+    p_value: float = math.nan
+    interval: tuple[float, float] = (math.nan, math.nan)
+    method: Method | None = None
+    p_resolution: float = math.nan
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the p-value is simulated, and so never below `p_resolution`."""
+        return self.method is not None and self.method.simulated
+
+    @property
+    def simulated_bound(self) -> bool:
+        """Whether the p-value is the smallest that its simulation can give, and so an upper bound."""
+        return self.p_value <= self.p_resolution
+
+    def noise(self) -> Plain:
+        """Everything but the value, as `Result.extra` has it; nothing where nothing is known."""
+        if self.method is None:
+            return {}
+        return {
+            "noise_floor": self.noise_floor,
+            "p_value": self.p_value,
+            "interval": list(self.interval),
+            "method": str(self.method),
+            "least": self.p_resolution,
+        }
+
+
+@dataclass(frozen=True)
+class Histogram(Record):
+    """Weights in consecutive ranges.
+
+    Attributes
+    ----------
+    edges : list of float
+    rows : list of float
+        Total weight between two edges; one fewer than there are edges.
+    """
+
+    edges: list[float]
+    rows: list[float]
+
+
+@dataclass(frozen=True)
+class CumulativeCurve(Record):
+    """Cumulative differences in the order of the score, at some of the scores.
+
+    Attributes
+    ----------
+    x : list of float
+        Share of the total weight up to the score.
+    y : list of float
+        Cumulative sum of predicted minus observed, over the total weight.
+    score : list of float
+    band : list of float
+        Half-width of the pointwise 95% band of a calibrated model.
+    label : str or None
+        The subpopulation; None for all rows.
+    """
+
+    x: list[float]
+    y: list[float]
+    score: list[float]
+    band: list[float]
+    label: str | None = None
+
+
+def _no_tests() -> Table:
+    return Table({"test": np.empty(0, object), "p_value": np.empty(0)})
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Result:
+    """A measured number, what a calibrated model would show, and the table it was computed from.
+
+    Results come from the `by_` functions and `measure`; each kind has a class of its own, whose fields are the other
+    numbers of that kind.
+
+    A subclass declares one field per number, table or record. A field that is None does not apply to the result.
+    `extra` derives a mapping from these fields, under the name in the field's metadata (`key`) or its own.
+
+    Attributes
+    ----------
+    name : str
+        What was measured, in words.
+    kind : str
+        "score", "variable", "field", "variation", "neighbourhood", "subpopulation", "class" or "period".
+    value : float
+    noise_floor : float
+        What a calibrated model would show on these rows, on average.
+    p_value : float
+        How often a calibrated model would show as much; NaN where there is none, and `method` says why.
+    interval : tuple of float
+        95% interval of the value. It is wide, because it makes no assumption about the model.
+    method : str
+        How the noise floor and the p-value were computed.
+    table : Table
+        One row per cell: a range, a category, a period, a subpopulation.
+    settings : mapping of str to object
+        Everything needed to run it again.
+    tests : Table
+        The tests that the p-value combines, each with its own p-value; without rows where there is only one test.
+    p_resolution : float or None
+        The smallest p-value that the simulation can give, where the p-value is that bound.
     """
 
     name: str
@@ -142,24 +263,38 @@ class Result:
     method: str
     table: Table
     settings: Mapping[str, Any] = field(default_factory=dict)
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    tests: Table = field(default_factory=_no_tests)
+    p_resolution: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("settings", "extra"):
-            self.__dict__[name] = MappingProxyType(_unboxed(dict(getattr(self, name))))
+        for name, value in vars(self).items():
+            self.__dict__[name] = _unboxed(value)
+        self.__dict__["settings"] = MappingProxyType(_unboxed(dict(self.settings)))
 
     def __getstate__(self) -> Plain:
-        return {**self.__dict__, "settings": dict(self.settings), "extra": dict(self.extra)}
+        return {**self.__dict__, "settings": dict(self.settings)}
 
     def __setstate__(self, state: Plain) -> None:
         self.__dict__.update(state)
         self.__post_init__()
 
     @property
-    def tests(self) -> Table:
-        """The tests that the p-value combines, each with its own; without rows where there is only one."""
-        none = Table({"test": np.empty(0, object), "p_value": np.empty(0)})
-        return self.extra.get("tests", none)  # type: ignore[no-any-return]
+    def extra(self) -> Mapping[str, Any]:
+        """The other numbers, tables and objects of the result, by name: a read-only view of its fields."""
+        return MappingProxyType(self._entries())
+
+    def _entries(self) -> Plain:
+        """The fields of the subclass that are not None, by their names in `extra`; records as dictionaries."""
+        entries: Plain = {}
+        for declared in fields(self):
+            value = getattr(self, declared.name)
+            if declared.name not in COMMON and value is not None:
+                entries[declared.metadata.get("key", declared.name)] = _as_entry(value)
+        if self.tests.rows:
+            entries["tests"] = self.tests
+        if self.p_resolution is not None:
+            entries["p_least"] = self.p_resolution
+        return entries
 
     def plot(self, **options: Any) -> Any:
         """Draw the result; needs the plot extra. `kind` chooses among the display's figures, other options style it."""
@@ -170,7 +305,7 @@ class Result:
         text = self.beside_noise(f"{self.name}:")
         if not math.isnan(self.p_value):
             draws = None if self.tests.rows else self.settings.get("draws")
-            text += f" (p {p_text(self.p_value, draws, self.extra.get('p_least'))})"
+            text += f" (p {p_text(self.p_value, draws, self.p_resolution)})"
         return text + "."
 
     def beside_noise(self, words: str) -> str:
@@ -179,9 +314,10 @@ class Result:
         return f"{words} {self.value:.4g}" + ("" if math.isnan(self.noise_floor) else floor)
 
     def to_dict(self) -> Plain:
-        """Plain values for JSON; arrays become lists and carriers are left out."""
+        """Plain values for JSON; arrays become lists, and `extra` has no objects such as tallies."""
+        common = {name: getattr(self, name) for name in COMMON if name not in ("tests", "p_resolution")}
         extra = {name: value for name, value in self.extra.items() if isinstance(value, PLAIN)}
-        return dict(plain({**vars(self), "extra": extra}))
+        return dict(plain({**common, "extra": extra}))
 
     def __repr__(self) -> str:
         low, high = self.interval
@@ -190,6 +326,35 @@ class Result:
 
     def _repr_html_(self) -> str:
         return str(import_module("miscal.report.html.page").result_html(self.to_dict(), self.sentence()))
+
+
+COMMON = tuple(declared.name for declared in fields(Result))  # fields of every result
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class CellResult(Result):
+    """A result whose table has one row per cell of a partition of the rows.
+
+    Attributes
+    ----------
+    tally : Tally
+        The sums of the cells.
+    unit_scale, unit_low : float or None
+        Sums of a mean that is no probability are those of (value - `unit_low`) / `unit_scale`; None for probabilities.
+    """
+
+    tally: Any
+    unit_scale: float | None = field(default=None, metadata={"key": "scale"})
+    unit_low: float | None = field(default=None, metadata={"key": "low"})
+
+
+def _as_entry(value: Any) -> Any:
+    """Records of a result as dictionaries; numbers, tables and objects as they are."""
+    if isinstance(value, Record):
+        return value.entries()
+    if isinstance(value, list) and value and isinstance(value[0], Record):
+        return [item.entries() for item in value]
+    return value
 
 
 def p_text(p_value: float, draws: object, least: object = None) -> str:

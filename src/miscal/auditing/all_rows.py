@@ -31,8 +31,9 @@ from miscal.data.arrays import Plain
 from miscal.data.columns import Column
 from miscal.data.target import TargetData
 from miscal.metrics import from_sums
+from miscal.metrics.field import FieldResult
 from miscal.metrics.pooled import grid_edges
-from miscal.results import Result
+from miscal.metrics.variable import VariableResult
 from miscal.stats.cell_sums import EFFECTIVE_EVENTS, CellSums, Floats
 from miscal.stats.null_model import sums_depend_on_outcome
 
@@ -249,25 +250,27 @@ def column_like(name: str, each: ColumnSums, values: Floats) -> Column:
 
 
 def _variable(
-    column: Column, each: ColumnSums, rows: SearchContext, sampled: Result | None, common: Any
+    column: Column, each: ColumnSums, rows: SearchContext, sampled: VariableResult | None, common: Any
 ) -> CellGrid:
     grid = each.tally
     bins, fine = coarsened(grid, each.bins), coarsened(grid, each.fine)
     cells: Any = fine.cells
     # Those that other audits may have.
     shared = np.intersect1d(shared_edges(each.bins), grid.cells.edges)  # type: ignore[union-attr]
-    extra: Any = {"column_kind": column.kind, "integer": column.whole}
-    if sampled is not None and "curve" in sampled.extra:
-        extra |= {name: sampled.extra[name] for name in ("curve", "density")}
-        extra["curve_rows"] = len(column)
-    extra["fine"] = coarsened(grid, united(each.bins, shared))
-    result = from_sums.variable_from_sums(column.name, bins, grid, rows.noise, extra=extra, **common)
+    result = from_sums.variable_from_sums(
+        column.name, bins, grid, rows.noise, column_kind=column.kind, integer=column.whole, **common
+    )
+    result = replace(result, fine=coarsened(grid, united(each.bins, shared)))
+    if sampled is not None and sampled.curve is not None:
+        result = replace(result, curve=sampled.curve, density=sampled.density, curve_rows=len(column))
     part = CodedColumn(column, small(BinPooling(column.values, cells).codes(), cells.count), cells)
     raw, beyond = CellSums.of(fine), CellSums.of(coarsened(each.beyond, each.fine))
     return CellGrid((part,), "variable", rows, raw, beyond, rows.p_values(raw), result=result)
 
 
-def _field(column: Column, each: ColumnSums, rows: SearchContext, _: Result | None, common: Any) -> CellGrid:
+def _field(
+    column: Column, each: ColumnSums, rows: SearchContext, _: FieldResult | None, common: Any
+) -> CellGrid:
     cells: Any = each.tally.cells
     place = {name: i for i, name in enumerate(cells.names)}
     table = np.array([*(place.get(str(level), 0) for level in column.levels), cells.count - 1], np.int32)

@@ -16,7 +16,14 @@ from miscal.auditing.all_rows import AllRows, measured_on_all
 from miscal.auditing.column_choice import MAX_LEVELS, left_out, named
 from miscal.auditing.compare import cells_of
 from miscal.auditing.document import document_of
-from miscal.auditing.periods import by_period, check_every, period_cells, periods_of_sums, time_column
+from miscal.auditing.periods import (
+    PeriodResult,
+    by_period,
+    check_every,
+    period_cells,
+    periods_of_sums,
+    time_column,
+)
 from miscal.auditing.record import Audit
 from miscal.auditing.search.build_findings import curves_of
 from miscal.auditing.search.candidates import TargetSearch
@@ -199,15 +206,14 @@ def _carriers(every: list[TargetSearch]) -> Plain:
         made[f"score{suffix}"] = cells_of(looked.score, clustered=clustered)
         for group in looked.columns:
             column, result = group.column, group.result
-            cells, fine = result.extra["tally"].cells, None
+            cells, fine = result.tally.cells, None
             # Narrow ranges, some of which any audit has.
             if column.kind == "numeric" and isinstance(cells, Ranges):
                 ranges = replace(cells, edges=united(cells.edges, shared_edges(cells.edges)))
-                fine = result.extra.get("fine") or tally(looked.rows.raw, BinPooling(column.values, ranges))
+                fine = result.fine or tally(looked.rows.raw, BinPooling(column.values, ranges))
             made[f"{result.kind}{suffix}:{column.name}"] = cells_of(result, fine, clustered=clustered)
-        for dated in (result for result in looked.further if result.kind == "period"):
-            name = f"period by {dated.settings['every']}:{dated.settings['column']}"
-            made[name] = cells_of(dated, clustered=clustered)
+        for dated in (result for result in looked.further if isinstance(result, PeriodResult)):
+            made[f"period by {dated.every}:{dated.column}"] = cells_of(dated, clustered=clustered)
     return {name: cells for name, cells in made.items() if cells is not None}
 
 

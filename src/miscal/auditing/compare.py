@@ -18,7 +18,7 @@ from miscal.report import wording
 from miscal.report.codec import Floats, JsonMapping, floats, parts
 from miscal.report.model import AuditReport, read_document
 from miscal.report.wording import span
-from miscal.results import Result, Table
+from miscal.results import CellResult, Table
 from miscal.stats.cell_sums import unwarned
 from miscal.stats.multiplicity import holm, paired_p
 from miscal.stats.normal import normal_p
@@ -161,7 +161,7 @@ def _unlisted(audit: AuditReport, other: AuditReport) -> list[str]:
     ]
 
 
-def cells_of(result: Result, fine: Tally | None = None, *, clustered: bool) -> Cells | None:
+def cells_of(result: CellResult, fine: Tally | None = None, *, clustered: bool) -> Cells | None:
     """The sums of a result's cells, for a comparison; None where their noise is not known.
 
     fine : sums of narrow ranges of the same column, some of whose edges any other audit has (`shared_edges`)
@@ -169,7 +169,7 @@ def cells_of(result: Result, fine: Tally | None = None, *, clustered: bool) -> C
     With clusters the sums that are noise are as much larger as rows of one cluster err together, which the standard
     errors of the table tell: sqrt(ΣD²)/Σw, D a cluster's residual. Rows alone would promise too much.
     """
-    own, spread = _sums(result.extra["tally"], result), np.ones(1)
+    own, spread = _sums(result.tally, result), np.ones(1)
     if clustered:
         if "error" not in result.table:
             return None
@@ -184,13 +184,14 @@ def cells_of(result: Result, fine: Tally | None = None, *, clustered: bool) -> C
     return made
 
 
-def _sums(tally: Tally, result: Result) -> Cells:
+def _sums(tally: Tally, result: CellResult) -> Cells:
     """Edges, labels and sums of cells, in the units of the data."""
     cells: Any = tally.cells
     edges = cells.edges if isinstance(cells, Ranges) else np.empty(0)
     sums = {name: getattr(tally, name) for name in SUMS}
-    if "scale" in result.extra:  # no events: the residuals tell the noise, and audits differ in their units
-        scale, low = result.extra["scale"], result.extra.get("low", 0.0)
+    # No events: the residuals tell the noise, and audits differ in their units.
+    if result.unit_scale is not None:
+        scale, low = result.unit_scale, result.unit_low or 0.0
         sums |= {name: sums[name] * scale + low * sums["weight"] for name in ("predicted", "observed")}
         sums |= dict.fromkeys(NOISE, sums["residual2"] * scale**2)
         edges = edges * scale + low if result.kind == "score" else edges

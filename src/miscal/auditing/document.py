@@ -2,7 +2,7 @@
 
 import math
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -20,10 +20,10 @@ from miscal.auditing.search.score_tails import rounding_step
 from miscal.cells.partitions import LevelPooling, Numbered
 from miscal.data.arrays import Plain
 from miscal.data.columns import Column
+from miscal.metrics.score import ScoreResult
 from miscal.report.codec import SCHEMA
 from miscal.report.findings import Finding, flat
 from miscal.report.wording import number, plural
-from miscal.results import Result
 from miscal.stats.cell_sums import CellSums, effective_events, unwarned
 from miscal.stats.intervals import wald_p
 from miscal.stats.multiplicity import adjusted_z, minimum_detectable_gap
@@ -53,7 +53,7 @@ def document_of(seen: SearchResult, found: Sequence[Finding], data: Plain, setti
         named = {"name": f"Calibration by score, {looked.scope}"} if looked.scope else {}
         sections["score"].append(looked.score.to_dict() | named)
     for group in first.columns:
-        made, shown = group.result.to_dict(), group.result.extra["tally"]
+        made, shown = group.result.to_dict(), group.result.tally
         cells = shown.cells  # the levels of a field, or the ranges that are shown of a variable
         if 2 <= cells.count <= MOST_GROUPS:
             part = replace(group.parts[0], cells=cells)
@@ -81,7 +81,7 @@ def document_of(seen: SearchResult, found: Sequence[Finding], data: Plain, setti
 def _quiet(looked: TargetSearch, guilty: set[str], aside: list[Plain]) -> dict[str, list[Plain]]:
     """Columns in which nothing was found: clean, or so small that not even the largest gap would have been."""
     mean, rows, noise = (
-        looked.score.extra["predicted"],
+        looked.score.predicted,
         int(looked.score.table["rows"].sum()),
         looked.rows.noise,
     )
@@ -101,7 +101,7 @@ def _quiet(looked: TargetSearch, guilty: set[str], aside: list[Plain]) -> dict[s
             blind.append(left_out(column.name, rows, BLIND))
             continue
         told = {name: getattr(result, name) for name in ("value", "noise_floor", "p_value")}
-        least = {name: result.extra[name] for name in ("p_least",) if name in result.extra}
+        least = {} if result.p_resolution is None else {"p_least": result.p_resolution}
         along = ALONG if group.suspect <= tests.level else ""
         note = ALONE if result.p_value <= tests.level else along
         clean.append({"where": column.name, **told, "detectable": detectable, **least, "note": note})
@@ -169,21 +169,21 @@ def _too_small(group: CellGrid) -> list[Plain]:
     ]
 
 
-def score_numbers(score: Result) -> Plain:
+def score_numbers(score: ScoreResult) -> Plain:
     """The numbers by score, and under `details` what is known of their noise."""
-    extra, cells = score.extra, score.extra["tally"]
-    total, scale = cells.weight.sum(), extra.get("scale", 1.0)
+    cells = score.tally
+    total, scale = cells.weight.sum(), 1.0 if score.unit_scale is None else score.unit_scale
     noise = cells.residual2 if score.settings.get("null") == "residual" else cells.variance
     gap, error = (float(each / total) * scale for each in (cells.events_off.sum(), np.sqrt(noise.sum())))
-    fitted = {name: extra[name] for name in RIGHT if extra.get(name)}
+    fitted = {name: fit for name in RIGHT if (fit := getattr(score, name)) is not None}
     made = {
         "expected": score.value,
-        "kuiper": extra["kuiper"],
+        "kuiper": score.kuiper.value,
         "ratio": math.nan,  # of amounts below 0 there is none
-        **{name: each["value"] for name, each in fitted.items()},
-        "predicted": extra["predicted"],
-        "observed": extra["observed"],
-        "gap": extra["predicted"] - extra["observed"],
+        **{name: each.value for name, each in fitted.items()},
+        "predicted": score.predicted,
+        "observed": score.observed,
+        "gap": score.predicted - score.observed,
     }
     details = {
         "expected": {
@@ -191,39 +191,42 @@ def score_numbers(score: Result) -> Plain:
             "p_value": score.p_value,
             "interval": list(score.interval),
         },
-        "kuiper": extra["kuiper_noise"],
+        "kuiper": score.kuiper_noise(),
         "gap": {"interval": around(gap, error), "error": error},
     }
     for name, each in fitted.items():
-        p_value = wald_p(each["value"], each["interval"], RIGHT[name], name == "ratio")
-        details[name] = {"interval": each["interval"], "p_value": p_value}
-    if "brier" in extra:  # what only events have
-        losses = {name: extra[name]["score"] for name in ("brier", "log_loss")}
-        made |= {"smooth": extra["smooth"], **losses, "auc": extra["auc"]}
-        known = {"rows": sum(_wrong(extra).values())} if extra["certain"] else {}
-        infinite = {"infinite": True, **known} if math.isinf(losses["log_loss"]) else {}
-        details |= {"smooth": extra.get("smooth_noise") or {}, "log_loss": infinite}
+        p_value = wald_p(each.value, each.interval, RIGHT[name], name == "ratio")
+        details[name] = {"interval": list(each.interval), "p_value": p_value}
+    if score.brier is not None and score.log_loss is not None and score.smooth is not None:  # of events
+        losses = {"brier": score.brier.score, "log_loss": score.log_loss.score}
+        made |= {"smooth": score.smooth.value, **losses, "auc": score.auc}
+        known = {} if score.certain is None else {"rows": sum(_wrong(score).values())}
+        infinite = {"infinite": True, **known} if math.isinf(score.log_loss.score) else {}
+        details |= {"smooth": score.smooth.noise(), "log_loss": infinite}
     return {**made, "details": details}
 
 
-def _wrong(extra: Mapping[str, Any]) -> dict[str, int]:
+def _wrong(score: ScoreResult) -> dict[str, int]:
     """Rows said to be certain that went the other way."""
-    said = {"said 0% happened": "zero_happened", "said 100% did not happen": "one_did_not"}
-    return {words: extra["certain"][name] for words, name in said.items() if extra["certain"].get(name)}
+    certain = score.certain
+    if certain is None:
+        return {}
+    wrong = {"said 0% happened": certain.zero_happened, "said 100% did not happen": certain.one_did_not}
+    return {words: rows for words, rows in wrong.items() if rows}
 
 
 def _certain_notes(looked: TargetSearch) -> list[str]:
     """What rows said to be certain do to the numbers: an infinite log loss, and a slope that leaves them out."""
-    extra, made = looked.score.extra, []
-    wrong = _wrong(extra)
+    score, made = looked.score, []
+    wrong = _wrong(score)
     if wrong:
         rows = ", ".join(f"{plural(many, 'row')} {words}" for words, many in wrong.items())
         step = rounding_step(looked.rows.raw.predicted)
         beyond = any(place.adjusted <= looked.tests.level for place in looked.extremes if place.searched == 1)
         within = f" The scores are rounded to {step:g}, which can explain it." if step and not beyond else ""
         made.append(f"{INFINITE}: {rows}.{within}")
-    left = extra["certain"].get("without_slope", 0)
-    if left and not math.isnan(extra["slope"]["value"]):
+    left = 0 if score.certain is None else score.certain.without_slope
+    if left and not math.isnan(score.slope.value):
         are = plural(left, "row said 0% or 100% is", "rows said 0% or 100% are")
         made.append(f"{are} left out of slope and intercept: certainties have no log-odds.")
     return made
@@ -235,7 +238,7 @@ def notes_of(looked: TargetSearch) -> list[str]:
     made = []
     if noise.binary:
         made = _certain_notes(looked)
-        if looked.score.extra["slope"]["interval"][1] < 0.0:  # most often a column of the other class
+        if looked.score.slope.high < 0.0:  # most often a column of the other class
             made.append(
                 "The higher the score, the fewer events: the slope is below 0 beyond noise. Is this the probability of "
                 "the other class, or is the event the other label?"

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from miscal.data.predictions import Predictions
 from miscal.data.target import TargetData
 from miscal.metrics.pooled import Pooled, pooled, pooled_of
 from miscal.report.wording import showing, step_words
-from miscal.results import Result, Table
+from miscal.results import CellResult, Table
 from miscal.stats.cell_sums import Floats
 from miscal.stats.changes import Changes, DayNoise, changes, day_noise, judged_by_days
 from miscal.stats.metric_null import seminorm_interval
@@ -133,7 +133,27 @@ def period_names(days: Floats, every: str) -> np.ndarray:
     return names
 
 
-def by_period(compared: TargetData, column: Column, wanted: AuditOptions) -> Result:
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PeriodResult(CellResult):
+    """Calibration by week, month, quarter or year.
+
+    Attributes
+    ----------
+    column : str
+        The column of the time.
+    every : str
+        The unit of time.
+    note : str or None
+        What is said of days whose rows are correlated.
+    """
+
+    kind: str = "period"
+    column: str
+    every: str
+    note: str | None = None
+
+
+def by_period(compared: TargetData, column: Column, wanted: AuditOptions) -> PeriodResult:
     """Judge every week or month, and every change from one to the next."""
     # Days are few and rows are many: each day is named once; rows without one come last.
     days, day = np.unique(np.floor(column.values), return_inverse=True)
@@ -151,7 +171,7 @@ def period_cells(predictions: Predictions, time: str, every: str | None) -> Rang
     return RangeCells(time, calendar_edges(known, "day" if by_day else chosen_every(known, every)))
 
 
-def periods_of_sums(tally: Tally, time: str, noise: NullModel, wanted: AuditOptions) -> Result:
+def periods_of_sums(tally: Tally, time: str, noise: NullModel, wanted: AuditOptions) -> PeriodResult:
     """The periods of a table that is not in memory, from what `period_cells` added up."""
     cells: Any = tally.cells  # a period ends just before the one that follows
     known = cells.edges[1:] if isinstance(cells, Ranges) else level_days(cells.names, time)
@@ -159,7 +179,7 @@ def periods_of_sums(tally: Tally, time: str, noise: NullModel, wanted: AuditOpti
     return _periods(tally, days, time, noise, wanted)
 
 
-def _periods(daily: Tally, days: Floats, column: str, rows: Any, wanted: AuditOptions) -> Result:
+def _periods(daily: Tally, days: Floats, column: str, rows: Any, wanted: AuditOptions) -> PeriodResult:
     """Join days to periods, and judge these by the noise of days where those vary more than independent rows.
 
     Of dates that are text each has the day, or only the period: days are told apart where they are more than periods.
@@ -192,7 +212,7 @@ def _result_of(
     days: DayNoise | None,
     times: Floats | None,
     judged: Mapping[str, Any],
-) -> Result:
+) -> PeriodResult:
     """The record of periods in time.
 
     days, times : the noise of days, where they vary more than independent rows, and how much wider it makes each period
@@ -206,13 +226,13 @@ def _result_of(
         noise.units.scale
     )
     columns = dict(found.columns)
-    extra = {"column": column, "every": every, "tally": found.tally}
+    note = None
     words = ""
     if days is not None and times is not None:
         words = "Judged by the noise of days, of which neighbours vary together. "
         columns |= noise.units.of_cells(judged_by_days(found.sums, times, days.freedom, level))
         typical, whole = np.median(times), found.summary
-        extra["note"] = (
+        note = (
             f"Rows of one day of {column} err together: around the mean of their {every}, sums of a day vary "
             f"{days.first:.1f} times as much as those of independent rows, and sums of a {every} {typical:.1f} times. "
             "Periods and steps are judged by that noise."
@@ -233,7 +253,8 @@ def _result_of(
         f"residuals{summed}, Holm over {int(np.count_nonzero(~np.isnan(stepped.p_value)))}."
     )
     settings = {"column": column, "every": every, "null": noise.null, **judged}
-    return found.result(f"Calibration by {every}", "period", settings, extra, words=words, table=table)
+    common = found.common_fields(f"Calibration by {every}", settings, words=words, table=table)
+    return PeriodResult(**common, column=column, every=every, note=note)
 
 
 def _table(cells: Table, stepped: Changes, names: tuple[str, ...], every: str, level: float) -> Table:

@@ -6,7 +6,7 @@ in total, and each level is tested again.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,16 +16,16 @@ from miscal.aggregate.tally import Tally
 from miscal.cells.coding import Nested, field_pooling, named_columns, nested_levels
 from miscal.cells.partitions import BinPooling, LevelPooling, Pooling, Ranges
 from miscal.cells.ranges import Bins, edges_for
-from miscal.data.arrays import Array, Plain
+from miscal.data.arrays import Array
 from miscal.data.checks import number, one_of
 from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
 from miscal.data.target import TargetData, pair
 from miscal.metrics.inputs import MetricInput, Norm, aggregate, also_of_tables, bins_asked
 from miscal.metrics.losses import in_the_large
-from miscal.metrics.pooled import Pooled, draws_for, levels_tested, pooled, pooled_of, worst_cell
+from miscal.metrics.pooled import Pooled, WorstCell, draws_for, levels_tested, pooled, pooled_of, worst_cell
 from miscal.metrics.score_errors import tally_error
-from miscal.results import Result, Table
+from miscal.results import CellResult, Record, Table
 from miscal.stats.shrinkage import shrink
 from miscal.stats.sign_flip import cluster_blocks
 
@@ -165,6 +165,54 @@ SET_APART = ("shrunken", "shrunken_low", "shrunken_high", "difference", "differe
 FURTHEST = 20.0  # shift in log-odds by which predictions that are not certain can be put right in total
 
 
+@dataclass(frozen=True)
+class CommonShift(Record):
+    """Whether levels differ: the error over them once one shift of all predictions has made their total right.
+
+    Attributes
+    ----------
+    shift : float
+        Added to the log-odds; of other means a factor, or a number that is added where some are negative.
+    value, noise_floor, p_value : float
+        Of the error after the shift.
+    """
+
+    shift: float
+    value: float
+    noise_floor: float
+    p_value: float
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class FieldResult(CellResult):
+    """Calibration by the categories of a column, or by the combinations of several.
+
+    Attributes
+    ----------
+    column : str or list of str
+    worst : WorstCell
+    noise_share : float
+        The noise floor as a share of the value, 1 at most.
+    shrunken_value : float
+        The error of the shrunken gaps.
+    spread : list of float
+        Standard deviation of the gaps between levels in log-odds, chance excluded; then between their parents, ...
+    differences : CommonShift or None
+        The error after a common shift; None where there is a single level, or no shift makes the total right.
+    parts : list of list or None
+        Of crossed columns: the category of each column, one list per column with one entry per cell.
+    """
+
+    kind: str = "field"
+    column: str | list[str]
+    worst: WorstCell
+    noise_share: float
+    shrunken_value: float
+    spread: list[float]
+    differences: CommonShift | None = None
+    parts: list[list[Any]] | None = None
+
+
 @also_of_tables
 def by_field(
     p: Predictions,
@@ -176,7 +224,7 @@ def by_field(
     target: str | int = "auto",
     null: str = "bernoulli",
     random_state: int = 0,
-) -> Result:
+) -> FieldResult:
     """Calibration by the levels of a field, every level tested; several fields are crossed.
 
     The p-value is that of four tests together, the average error, chi-square, the largest level and the total
@@ -190,9 +238,8 @@ def by_field(
     - difference, difference_p, difference_adjusted: what is left of the gap once all predictions are shifted in
       log-odds by one number so that their total is right. It sets a level apart from the others, not from zero.
 
-    `extra` holds noise_share (the noise floor as a share of the value), shrunken_value (the error of the shrunken
-    gaps), spread (standard deviation between levels, in log-odds, beyond noise; then between parents, ...) and
-    differences (the error after the common shift, its floor and p-value: do levels differ at all?).
+    The result also has the numbers that `FieldResult` lists: the noise floor as a share of the value, the error of the
+    shrunken gaps, the standard deviation between levels, and the error after a common shift.
 
     Parameters
     ----------
@@ -233,29 +280,20 @@ def by_field(
 
 def field_result(
     found: Pooled, levels: Nested, settings: Mapping[str, Any], apart: tuple[float, Pooled] | None = None
-) -> Result:
+) -> FieldResult:
     """The record of the levels; `apart`, the common shift and the levels after it, needs the rows."""
     field, weight, units = settings["column"], found.sums.weight, found.noise.units
     shrunken, spreads = _shrunken(found, levels, apart)
     shrunken = shrunken * units.scale
     summary = found.summary
     share = min(1.0, summary.noise_floor / summary.value) if summary.value > 0 else math.nan
-    extra: Plain = {
-        "tally": found.tally,
-        "worst": worst_cell(found),
-        "column": field,
-        "noise_share": share,
-        "shrunken_value": float(aggregate(shrunken[0], weight)),
-        "spread": list(spreads),
-    }
     differences = [np.full(weight.size, np.nan)] * 3
+    common_shift = None
     if apart is not None:
         shift, moved = apart
         differences = [moved.tally.gap * units.scale, moved.tests.p_value, moved.adjusted]
-        extra["differences"] = {"shift": shift, **moved.summary.numbers(units.scale)}
-        del extra["differences"]["interval"]
-    if levels.parts:
-        extra["parts"] = [list(part) for part in levels.parts]
+        value, floor = moved.summary.value * units.scale, moved.summary.noise_floor * units.scale
+        common_shift = CommonShift(shift, value, floor, moved.summary.p_value)
     columns = dict(found.columns)
     if levels.parents:
         columns["parent"] = list(levels.parents)
@@ -265,14 +303,19 @@ def field_result(
     if share < 1.0:
         words = f"Calibrated predictions would show {share:.0%} of the value."
     used = {"levels": weight.size, "null": found.noise.null, "draws": found.summary.draws}
-    return found.result(
-        f"Calibration by {field if isinstance(field, str) else ' and '.join(field)}",
-        "field",
-        {**settings, **used},
-        extra,
-        tested=levels_tested(found),
-        words=words,
-        table=Table(columns),
+    name = f"Calibration by {field if isinstance(field, str) else ' and '.join(field)}"
+    common = found.common_fields(
+        name, {**settings, **used}, combined=levels_tested(found), words=words, table=Table(columns)
+    )
+    return FieldResult(
+        **common,
+        worst=worst_cell(found),
+        column=field,
+        noise_share=share,
+        shrunken_value=float(aggregate(shrunken[0], weight)),
+        spread=list(spreads),
+        differences=common_shift,
+        parts=[list(part) for part in levels.parts] if levels.parts else None,
     )
 
 

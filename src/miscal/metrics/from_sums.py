@@ -5,7 +5,6 @@ fine grid of the key: a walk is exact at the borders of its cells, and the score
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,15 +17,15 @@ from miscal.aggregate.summary import GRID
 from miscal.aggregate.tally import Tally
 from miscal.cells.coding import Nested
 from miscal.cells.partitions import LevelPooling, Numbered, Ranges
-from miscal.data.arrays import Array
+from miscal.data.arrays import Array, Plain
 from miscal.data.predictions import Predictions
 from miscal.data.target import TargetData, pair
-from miscal.metrics.field import field_result
-from miscal.metrics.losses import SlopeIntercept, isotonic_rates, ratio_within
+from miscal.metrics.field import FieldResult, field_result
+from miscal.metrics.losses import IntervalEstimate, SlopeIntercept, isotonic_rates, ratio_within
 from miscal.metrics.pooled import Walked, along_tested, draws_for, fine_edges, levels_tested, pooled_of
-from miscal.metrics.score import score_result
-from miscal.metrics.variable import variable_result
-from miscal.results import Result
+from miscal.metrics.score import ScoreResult, score_result
+from miscal.metrics.variable import VariableResult, variable_result
+from miscal.results import CellResult, Estimate, Result
 from miscal.stats.cell_sums import CellSums, effective_events
 from miscal.stats.kuiper import kuiper_p_value
 from miscal.stats.normal import NORMAL_95
@@ -56,7 +55,9 @@ def recalibrated_scores(grid: Tally) -> Array:
     return np.ascontiguousarray(np.interp(np.arange(grid.counts.size), filled, rates))
 
 
-def score_from_sums(bins: Tally, grid: Tally, noise: NullModel, *, target: str, random_state: int) -> Result:
+def score_from_sums(
+    bins: Tally, grid: Tally, noise: NullModel, *, target: str, random_state: int
+) -> ScoreResult:
     """Calibration by score, from its bins and a fine grid of the score."""
     found = pooled_of(bins, noise, random_state=random_state)
     settings = found.settings(bins.cells.count, target)
@@ -64,20 +65,18 @@ def score_from_sums(bins: Tally, grid: Tally, noise: NullModel, *, target: str, 
     tested = along_tested(found, grid, along[1].p_value)
     filled = grid.take(np.flatnonzero(grid.weight > 0))
     rows = grid_rows(filled) if noise.binary else grid_means(filled, noise)
-    made = score_result(found, rows, along, tested, settings)
-    extra = dict(made.extra)
-    ratio = extra["ratio"]
-    # Beside no outcome at all it has no end.
-    if not noise.binary and math.isfinite(ratio.get("value", math.inf)):
+    result = score_result(found, rows, along, tested, settings)
+    changed: Plain = {"from_grid": filled.cells.count}
+    # Without any outcome the ratio is infinite, and has no interval.
+    if not noise.binary and result.ratio is not None and math.isfinite(result.ratio.value):
         reach = NORMAL_95 * math.sqrt(grid.residual2.sum()) / float(grid.observed.sum())
-        within = ratio_within(ratio["value"], reach)
-        ratio["interval"] = [within.low, within.high]
-    elif noise.binary and grid.weighted:  # sums of a cell do not tell the noise of fits to its rows
-        unknown = {"interval": [math.nan, math.nan]}
-        extra |= {name: {**extra[name], **unknown} for name in SlopeIntercept.__annotations__}
-        extra |= {"smooth_noise": {}, "certain": {}}
-    extra["from_grid"] = filled.cells.count
-    return replace(made, extra=extra)
+        changed["ratio"] = ratio_within(result.ratio.value, reach)
+    elif noise.binary and grid.weighted:  # sums of a cell do not tell the variance of fits to its rows
+        for name in SlopeIntercept.__annotations__:
+            changed[name] = IntervalEstimate(getattr(result, name).value, math.nan, math.nan)
+        assert result.smooth is not None
+        changed |= {"smooth": Estimate(result.smooth.value), "certain": None}
+    return replace(result, **changed)
 
 
 def variable_from_sums(
@@ -88,17 +87,26 @@ def variable_from_sums(
     *,
     target: str,
     random_state: int,
-    extra: Mapping[str, Any],
-) -> Result:
-    """Calibration along a variable, from its ranges and a fine grid of it; without one nothing is said of a walk."""
+    column_kind: str | None,
+    integer: bool | None = None,
+) -> VariableResult:
+    """Calibration along a variable, from its ranges and a fine grid of it; without one nothing is said of a walk.
+
+    Parameters
+    ----------
+    column_kind, integer
+        As in `VariableResult`.
+    """
     found = pooled_of(bins, noise, random_state=random_state)
     settings = found.settings(bins.cells.count, target)
     along = walked(grid, noise, random_state) if grid else None
     tested = along_tested(found, grid, along[1].p_value) if grid and along else levels_tested(found)
-    return variable_result(found, [name], settings, extra, along, tested)
+    return variable_result(found, [name], settings, along, tested, column_kind=column_kind, integer=integer)
 
 
-def field_from_sums(name: str, levels: Tally, noise: NullModel, *, target: str, random_state: int) -> Result:
+def field_from_sums(
+    name: str, levels: Tally, noise: NullModel, *, target: str, random_state: int
+) -> FieldResult:
     """Calibration by the levels of a field; what sets them apart from one another needs the rows and is left out."""
     cells: Any = levels.cells
     found = pooled_of(levels, noise, random_state=random_state, draws=draws_for(cells.count), levels=True)
@@ -155,14 +163,13 @@ def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any)
     """A result of a sample of rows, measured on all of them in its own cells; None where that needs the rows."""
     settings, binary = made.settings, predictions.response == "binary"
     name = settings.get("column", "")
-    by_sums = (
-        made.kind in ("score", "variable", "field") and settings["norm"] == "l1" and isinstance(name, str)
-    )
-    if not by_sums or settings.get("parent") is not None or (binary and settings["null"] == "residual"):
+    if not isinstance(made, CellResult) or settings["norm"] != "l1" or not isinstance(name, str):
+        return None
+    if settings.get("parent") is not None or (binary and settings["null"] == "residual"):
         return None
     target = settings["target"] if binary else "auto"
     target = int(target) if target.isdigit() else target
-    compared, cells = pair(predictions, target), made.extra["tally"].cells
+    compared, cells = pair(predictions, target), made.tally.cells
     shown: Request = LevelCells(name)
     fine: Request | None = None
     if isinstance(cells, Ranges):
@@ -184,5 +191,5 @@ def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any)
     if made.kind == "score":
         assert grid is not None
         return score_from_sums(tallies[shown], grid, noise, **common)
-    extra = {"column_kind": made.extra.get("column_kind")}
-    return variable_from_sums(name, tallies[shown], grid, noise, extra=extra, **common)
+    assert isinstance(made, VariableResult)
+    return variable_from_sums(name, tallies[shown], grid, noise, column_kind=made.column_kind, **common)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.arrays import Array
+from miscal.data.arrays import Array, Plain
 from miscal.data.checks import number, one_of
 from miscal.data.libraries import special
 from miscal.data.target import TargetData
@@ -20,6 +20,7 @@ from miscal.kernels.logistic import LOGIT, score_pass
 from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.inputs import MetricInput
+from miscal.results import Record
 from miscal.stats.cell_sums import run_starts
 from miscal.stats.intervals import total_reach
 from miscal.stats.isotonic import rising_rates
@@ -27,7 +28,7 @@ from miscal.stats.normal import NORMAL_95, student_95
 
 
 @dataclass(frozen=True)
-class Decomposition:
+class Decomposition(Record):
     """A mean score = miscalibration - discrimination + uncertainty.
 
     Attributes
@@ -205,15 +206,30 @@ GRID = 2000  # points at which the smooth curve is fitted when there are more di
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """A number with its 95% interval."""
+class IntervalEstimate(Record):
+    """A number with its 95% interval.
+
+    Attributes
+    ----------
+    value, low, high : float
+        NaN where nothing can be fitted.
+    """
 
     value: float
     low: float
     high: float
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95% interval."""
+        return self.low, self.high
 
-NOTHING = Estimate(math.nan, math.nan, math.nan)
+    def entries(self) -> Plain:
+        """The value and its interval, as `Result.extra` has them."""
+        return {"value": self.value, "interval": [self.low, self.high]}
+
+
+UNKNOWN_ESTIMATE = IntervalEstimate(math.nan, math.nan, math.nan)
 
 
 @dataclass(frozen=True)
@@ -228,10 +244,10 @@ class SlopeIntercept:
     ratio : predicted / observed events; 1 is right (its inverse is the O/E ratio)
     """
 
-    slope: Estimate
-    intercept: Estimate
-    in_the_large: Estimate
-    ratio: Estimate
+    slope: IntervalEstimate
+    intercept: IntervalEstimate
+    in_the_large: IntervalEstimate
+    ratio: IntervalEstimate
 
 
 def calibration_slope_intercept(
@@ -266,12 +282,12 @@ def slope_intercept(pair: TargetData) -> SlopeIntercept:
     return SlopeIntercept(slope, intercept, in_the_large(pair), ratio_of(pair))
 
 
-def in_the_large(pair: TargetData) -> Estimate:
+def in_the_large(pair: TargetData) -> IntervalEstimate:
     """The shift in log-odds after which as many events are predicted as were observed."""
     return _fit(pair, 1)[0]
 
 
-def _fit(pair: TargetData, free: int) -> list[Estimate]:
+def _fit(pair: TargetData, free: int) -> list[IntervalEstimate]:
     """Newton's method on one or two free coefficients, of the rows with log-odds; the slope starts, or stays, at 1.
 
     A whole step from there may lead far beyond the minimum where the slope is nowhere near 1 (scores of the other
@@ -281,7 +297,7 @@ def _fit(pair: TargetData, free: int) -> list[Estimate]:
     pair = pair if inside.all() else pair.take(inside)
     varied = (pair.observed, pair.predicted)[:free]
     if not pair.rows or not all(map(np.ptp, varied)):
-        return [NOTHING] * free
+        return [UNKNOWN_ESTIMATE] * free
 
     seen: list[Array] = []  # the Hessian at each step
 
@@ -302,7 +318,7 @@ def _fit(pair: TargetData, free: int) -> list[Estimate]:
     spread = reach * np.sqrt(np.maximum(variance, 0.0))
     found = theta[:free]
     ends = np.stack([found, found - spread, found + spread], axis=1)
-    return [Estimate(*each) for each in ends.tolist()]
+    return [IntervalEstimate(*each) for each in ends.tolist()]
 
 
 def descended(
@@ -360,21 +376,21 @@ def _covariance(pair: TargetData, theta: Array, hessian: Array) -> Array:
     return np.where(np.isfinite(found), found, np.inf)
 
 
-def ratio_of(pair: TargetData) -> Estimate:
+def ratio_of(pair: TargetData) -> IntervalEstimate:
     """Predicted / observed, with the noise of what was observed: Σw(y - p/ratio), by cluster where there are any."""
     predicted, observed = (float(np.sum(pair.weighed(each))) for each in (pair.predicted, pair.observed))
     if observed == 0 or predicted == 0:
-        return Estimate(math.inf if predicted > 0 else math.nan, math.nan, math.nan)
+        return IntervalEstimate(math.inf if predicted > 0 else math.nan, math.nan, math.nan)
     ratio = predicted / observed
     expected = pair.predicted / ratio
     spread = total_reach(pair, np.minimum(expected, 1.0) if pair.binary else expected) / observed
     return ratio_within(ratio, spread)
 
 
-def ratio_within(ratio: float, spread: float) -> Estimate:
+def ratio_within(ratio: float, spread: float) -> IntervalEstimate:
     """A ratio with its interval, whose ends are so far from it on the log scale."""
     high = ratio * math.exp(spread) if spread < WIDEST else math.inf
-    return Estimate(ratio, ratio * math.exp(-spread), high)
+    return IntervalEstimate(ratio, ratio * math.exp(-spread), high)
 
 
 def integrated_calibration_index(

@@ -1,7 +1,7 @@
 """Calibration by neighbourhood with its noise, and the worst neighbourhoods in words."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from miscal.metrics.inputs import also_of_tables, bins_asked
 from miscal.metrics.neighbourhood_errors import Kernel, Neighbourhoods, bandwidth_array, check_kernel
 from miscal.metrics.neighbourhood_places import REAL, feature_map, worst_table
 from miscal.metrics.score_errors import MEANS, score_bins
-from miscal.results import Result, Table, p_text
+from miscal.results import Record, Result, Table, p_text
 from miscal.stats.cell_sums import seed_of, unwarned
 from miscal.stats.isotonic import beyond_score
 from miscal.stats.neighbourhood_null import LocalGaps, LocalNoise, neighbourhood_noise
@@ -37,8 +37,50 @@ class LocalMap:
     weight: Array
 
 
+@dataclass(frozen=True)
+class MapGrid(Record):
+    """A local map over the plane of two columns, as a grid.
+
+    Attributes
+    ----------
+    x, y : list of float
+        Edges of the grid along the two columns.
+    gap, deviations, rows : list of list of float
+        Mean gap, mean gap in standard errors and number of rows of each cell: one list per range of y.
+    """
+
+    x: list[float]
+    y: list[float]
+    gap: list[list[float]]
+    deviations: list[list[float]]
+    rows: list[list[float]]
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class NeighbourhoodResult(Result):
-    """A result whose sentence names the worst neighbourhood."""
+    """Local calibration: the worst soft neighbourhood, which the sentence names.
+
+    Attributes
+    ----------
+    average : float
+        Mean size of the local error over all rows.
+    local_map : LocalMap
+        The local error of each row.
+    largest_deviations : float
+        The largest studentised gap of all neighbourhoods.
+    null_mean, critical : float
+        Its mean for a calibrated model, and the value that a calibrated model exceeds once in 20 times.
+    grid : MapGrid or None
+        The map of two columns as a grid, in audits.
+    """
+
+    kind: str = "neighbourhood"
+    average: float
+    local_map: LocalMap = field(metadata={"key": "map"})
+    largest_deviations: float
+    null_mean: float
+    critical: float
+    grid: MapGrid | None = None
 
     def sentence(self) -> str:
         """The result in a few sentences."""
@@ -52,7 +94,7 @@ class NeighbourhoodResult(Result):
         compared = (
             f"{worst['predicted']:{mean}} predicted, {worst['observed']:{mean}} happened. "
             f"That is {abs(worst['deviations']):.1f} standard errors, where the largest of {self.settings['tested']:,} "
-            f"neighbourhoods would pass {self.extra['critical']:.1f} once in 20 times"
+            f"neighbourhoods would pass {self.critical:.1f} once in 20 times"
         )
         opening, verdict = "", "beyond noise"
         if self.p_value > REAL:
@@ -114,13 +156,13 @@ def by_neighbourhood(
 
     Returns
     -------
-    Result
+    NeighbourhoodResult
         The table lists at most ten neighbourhoods, worst first, whose cores (the nearest rows that hold half of the
         kernel's mass) share no rows: label (words), the bin of the score, rows of the core, effective rows (Kish),
         kernel-weighted predicted and observed, gap with a simultaneous interval, what is left of it after the score has
         been put right, standard errors, adjusted p-value. With more than 3,000 rows 2,000 random centres are tested,
-        and the noise floor is taken over them and the 1,000 centres with the largest standard errors. `extra["map"]`
-        holds the local error of every row.
+        and the noise floor is taken over them and the 1,000 centres with the largest standard errors.
+        `result.local_map` holds the local error of every row.
 
     Examples
     --------
@@ -197,20 +239,17 @@ def _result(
         method.append(sentence(MethodNote.NEIGHBOURHOODS_SAMPLED))
     return NeighbourhoodResult(
         name="Calibration by neighbourhood",
-        kind="neighbourhood",
         **noise.plain.numbers(units.scale) | {"p_value": tested.p_value},
         method=" ".join(method),
         table=table,
         settings=settings,
-        extra={
-            "average": np.average(np.abs(gap), weights=weight),
-            "map": LocalMap(
-                problem.features, gap, error, problem.cells, units.back(problem.edges), residual, weight
-            ),
-            "largest_deviations": tested.value,
-            "null_mean": tested.noise_floor,
-            "critical": tested.quantile,
-        },
+        average=np.average(np.abs(gap), weights=weight),
+        local_map=LocalMap(
+            problem.features, gap, error, problem.cells, units.back(problem.edges), residual, weight
+        ),
+        largest_deviations=tested.value,
+        null_mean=tested.noise_floor,
+        critical=tested.quantile,
     )
 
 

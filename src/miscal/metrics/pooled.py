@@ -3,6 +3,8 @@
 Score, variable and field differ only in how rows are pooled; what is said of their cells is said here.
 """
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,7 +21,7 @@ from miscal.data.arrays import Array, Plain
 from miscal.data.responses import Units
 from miscal.data.target import TargetData
 from miscal.metrics.inputs import Norm, bins_asked, norm_power
-from miscal.results import Result, Table
+from miscal.results import Estimate, Record, Table
 from miscal.stats.binomial import EXACT_ROWS, CellPValues, cell_p_values
 from miscal.stats.cell_sums import (
     EFFECTIVE_EVENTS,
@@ -132,46 +134,52 @@ class Pooled:
             "random_state": self.how.random_state,
         }
 
-    def result(
+    def common_fields(
         self,
         name: str,
-        kind: str,
-        settings: Plain,
-        extra: Plain,
+        settings: Mapping[str, Any],
         *,
-        tested: CombinedTest | None = None,
+        combined: CombinedTest | None = None,
         words: str = "",
         table: Table | None = None,
-    ) -> Result:
-        """The record of it; the p-value and how it was made are those of the error unless tests are given.
+    ) -> Plain:
+        """The fields that the results of cells share (`CellResult`), to be passed to the result's class.
 
-        words : what else is to be said of the method
-        A p-value at the end of its simulation's scale is a bound: `extra["p_least"]` says so.
+        Parameters
+        ----------
+        name : str
+            What was measured, in words.
+        settings : mapping of str to object
+        combined : CombinedTest, optional
+            The tests that make the p-value; without them it is that of the error.
+        words : str
+            What else is said of the method.
+        table : Table, optional
+            The result's table where it is not `columns`.
         """
         summary, units = self.summary, self.noise.units
-        numbers, more, draws = summary.numbers(units.scale), dict(extra), summary.draws
-        method = [sentence(self.noise.reason), sentence(MethodNote.DRAWS, draws=draws)]
+        numbers = summary.numbers(units.scale)
+        method = [sentence(self.noise.reason), sentence(MethodNote.DRAWS, draws=summary.draws)]
         if summary.sparse_cells:
             method.append(sentence(MethodNote.SPARSE_CELLS))
-        bound = draws > 0 == summary.exceedances
-        if tested is not None:
-            draws, bound = tested.draws, tested.bound
-            numbers["p_value"] = tested.p_value
-            more["tests"] = Table({"test": list(tested.parts), "p_value": list(tested.parts.values())})
-            method.append(combined_tests([*tested.parts], tested.draws))
+        draws, at_resolution = summary.draws, summary.draws > 0 == summary.exceedances
+        if combined is not None:
+            draws, at_resolution = combined.draws, combined.bound
+            numbers["p_value"] = combined.p_value
+            tests = combined.parts
+            numbers["tests"] = Table({"test": list(tests), "p_value": list(tests.values())})
+            method.append(combined_tests([*tests], combined.draws))
         if not self.noise.binary:
-            more |= {"scale": units.scale, "low": units.low}
-        if bound:
-            more["p_least"] = 1.0 / (1.0 + draws)
-        return Result(
-            name=name,
-            kind=kind,
+            numbers |= {"unit_scale": units.scale, "unit_low": units.low}
+        return {
             **numbers,
-            method=" ".join([*method, words]).strip(),
-            table=Table(self.columns) if table is None else table,
-            settings=settings,
-            extra=more,
-        )
+            "name": name,
+            "method": " ".join([*method, words]).strip(),
+            "table": Table(self.columns) if table is None else table,
+            "settings": settings,
+            "tally": self.tally,
+            "p_resolution": 1.0 / (1.0 + draws) if at_resolution else None,
+        }
 
 
 def draws_for(cells: int) -> int:
@@ -266,15 +274,40 @@ def walk_summary(pair: TargetData, key: Array | None, noise: NullModel, random_s
     return walked, kuiper_p_value(walked, how, events=events, happened=happened, ties=ties)
 
 
-def worst_cell(found: Pooled) -> Plain:
-    """The cell whose lower bound of events off is largest: where the error matters most beyond noise."""
+@dataclass(frozen=True)
+class WorstCell(Record):
+    """The cell whose lower bound of events off is largest: where the error matters most.
+
+    Attributes
+    ----------
+    where : str
+        Label of the cell.
+    gap : float
+        Its gap, predicted minus observed.
+    cell : int
+        Its row in the table.
+    """
+
+    where: str
+    gap: float
+    cell: int
+
+
+def worst_cell(found: Pooled) -> WorstCell:
+    """The worst of all cells; by the smallest p-value where no gap has an interval that excludes 0."""
     table = found.columns
     low, high, weight = table["gap_low"], table["gap_high"], table["weight"]
     bound = np.where(low > 0, low, np.where(high < 0, -high, 0.0)) * weight
     if not np.nanmax(bound, initial=0.0) > 0:
         bound = np.where(np.isnan(table["p_value"]), -np.inf, -table["p_value"])
-    place = np.nanargmax(bound)
-    return {"where": table["label"][place], "gap": table["gap"][place], "cell": place}
+    place = int(np.nanargmax(bound))
+    return WorstCell(table["label"][place], float(table["gap"][place]), place)
+
+
+def estimate_of(summary: NullSummary, scale: float = 1.0) -> Estimate:
+    """The record of a summary, in the units that `scale` is of."""
+    resolution = 1.0 / (1.0 + summary.draws) if summary.draws else math.nan
+    return Estimate(**summary.numbers(scale), method=summary.method, p_resolution=resolution)
 
 
 # ---- the tests that make a result's p-value: several complementary ones, on draws of the same cells ------------------

@@ -1,7 +1,7 @@
 """Calibration by score with its noise: the reliability diagram's numbers, Kuiper's walk, slope and losses."""
 
-import math
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,11 @@ from miscal.data.responses import Units
 from miscal.data.target import TargetData, pair
 from miscal.metrics import losses
 from miscal.metrics.inputs import Norm, also_of_tables
-from miscal.metrics.pooled import Pooled, Walked, along_tested, grid_of, pooled, walk_summary
+from miscal.metrics.pooled import Pooled, Walked, along_tested, estimate_of, grid_of, pooled, walk_summary
 from miscal.metrics.score_errors import score_bins, smooth_error, span_of
-from miscal.results import Result
+from miscal.results import CellResult, CumulativeCurve, Estimate, Histogram, Record
 from miscal.stats.combined_test import CombinedTest
 from miscal.stats.kuiper import RANGE_MEAN
-from miscal.stats.metric_null import NullSummary
 from miscal.stats.normal import NORMAL_95
 from miscal.stats.null_model import NullModel
 from miscal.stats.smooth_ece import smooth_noise
@@ -27,6 +26,98 @@ from miscal.stats.smooth_ece import smooth_noise
 CROWDED = 0.05  # when half the scores lie below this, a logit axis shows more
 HISTOGRAM = 40
 POINTS = 400  # of a curve, at most, beside its extremes
+
+
+@dataclass(frozen=True)
+class CertainPredictions(Record):
+    """Rows with a probability of exactly 0 or 1; of aggregated rows the trials are counted.
+
+    Attributes
+    ----------
+    zero, one : int
+        Rows with probability 0, and with probability 1.
+    zero_happened : int
+        Rows with probability 0 in which the event occurred.
+    one_did_not : int
+        Rows with probability 1 in which it did not.
+    without_slope : int
+        Rows that are left out of slope and intercept, because the log-odds of 0 and 1 are infinite.
+    """
+
+    zero: int
+    zero_happened: int
+    one: int
+    one_did_not: int
+    without_slope: int
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ScoreResult(CellResult):
+    """Calibration by score: the expected calibration error, and the other numbers of the score.
+
+    Attributes
+    ----------
+    predicted, observed : float
+        Means over all rows.
+    kuiper : Estimate
+        Kuiper's statistic: the range of the cumulative differences along the score.
+    kuiper_from, kuiper_to : float
+        Scores between which the cumulative differences change by that range.
+    axis : str
+        "logit" where the scores crowd near 0, else "linear".
+    histogram : Histogram
+        Weight by score.
+    cumulative : CumulativeCurve
+        Cumulative differences along the score.
+    ratio : IntervalEstimate or None
+        Predicted over observed; None of means that may be negative.
+    slope, intercept, in_the_large : IntervalEstimate or None
+        Logistic recalibration; None where outcomes are no events.
+    smooth : Estimate or None
+        SmoothECE.
+    brier, log_loss : Decomposition or None
+        Brier score and log loss with their decompositions.
+    certain : CertainPredictions or None
+        Probabilities of exactly 0 or 1; None also where the rows are not at hand.
+    auc : float or None
+        ROC AUC.
+    from_grid : int or None
+        How many cells of the score the numbers were computed from, where the rows are not at hand.
+    """
+
+    kind: str = "score"
+    predicted: float
+    observed: float
+    kuiper: Estimate
+    kuiper_from: float
+    kuiper_to: float
+    axis: str
+    histogram: Histogram
+    cumulative: CumulativeCurve
+    ratio: losses.IntervalEstimate | None = None
+    slope: losses.IntervalEstimate | None = None
+    intercept: losses.IntervalEstimate | None = None
+    in_the_large: losses.IntervalEstimate | None = None
+    smooth: Estimate | None = None
+    brier: losses.Decomposition | None = None
+    log_loss: losses.Decomposition | None = None
+    certain: CertainPredictions | None = None
+    auc: float | None = None
+    from_grid: int | None = None
+
+    def kuiper_noise(self) -> Plain:
+        """What is known of Kuiper's statistic beside its value, as JSON has it."""
+        return {**self.kuiper.noise(), "from": self.kuiper_from, "to": self.kuiper_to}
+
+    def _entries(self) -> Plain:
+        entries = super()._entries()
+        del entries["kuiper_from"], entries["kuiper_to"]
+        entries |= {"kuiper": self.kuiper.value, "kuiper_noise": self.kuiper_noise()}
+        entries.setdefault("ratio", {})
+        if self.smooth is not None:
+            entries |= {"smooth": self.smooth.value, "smooth_noise": self.smooth.noise()}
+            entries.setdefault("certain", {})
+        return entries
 
 
 @also_of_tables
@@ -39,13 +130,13 @@ def by_score(
     target: str | int = "auto",
     null: str = "bernoulli",
     random_state: int = 0,
-) -> Result:
+) -> ScoreResult:
     """Calibration by score: the expected calibration error with its noise floor, interval, p-value and bins.
 
     The p-value is that of three tests together, the error, Kuiper's walk, and slope and intercept (`result.tests` has
     each by itself), on draws of the outcomes from the predictions (or by cluster, or sign flips, where clusters or
-    weights call for them); `extra` holds Kuiper's error with its own p-value, SmoothECE, slope, losses and the
-    cumulative differences.
+    weights call for them); the result also has Kuiper's error with its own p-value,
+    SmoothECE, slope, losses and the cumulative differences.
 
     Parameters
     ----------
@@ -56,7 +147,7 @@ def by_score(
 
     Returns
     -------
-    Result
+    ScoreResult
 
     Examples
     --------
@@ -83,103 +174,88 @@ def score_result(
     walked: Walked,
     tested: CombinedTest,
     settings: Mapping[str, Any],
-) -> Result:
+) -> ScoreResult:
     """The record of the bins, and of the other numbers by score.
 
-    compared : the rows, or as many aggregated ones as tell their scores apart
-    walked : the walk along the score, and how its range compares with noise
+    Parameters
+    ----------
+    found : Pooled
+        The bins.
+    compared : TargetData
+        The rows, or aggregated rows with the same distinct scores.
+    walked : Walked
+        The cumulative differences along the score, and their range against the null.
+    tested : CombinedTest
+    settings : mapping of str to object
     """
-    extra = {"tally": found.tally, **_extras(compared, found.noise, walked, settings["random_state"])}
-    used = {"bins_used": found.sums.rows.size, "draws": found.summary.draws}
-    return found.result("Calibration by score", "score", {**settings, **used}, extra, tested=tested)
-
-
-def _extras(compared: TargetData, noise: NullModel, along: Walked, random_state: int) -> Plain:
-    """The other numbers by score, and what the figures draw."""
-    (walked, kuiper), units = along, noise.units
-    scores, weight, events = losses.pooled_scores(compared)
+    noise, units = found.noise, found.noise.units
+    walk, kuiper = walked
+    pooled_scores = losses.pooled_scores(compared)
+    scores, weight, events = pooled_scores
     second = weight
     if compared.weight is not None:
         second = np.bincount(np.searchsorted(scores, compared.predicted), compared.second, scores.size)
-    variance = second * scores * (1.0 - scores)
+    numbers: Plain
     if noise.binary:
-        made = _of_events(compared, noise, (scores, weight, events), random_state)
+        variance = second * scores * (1.0 - scores)
+        numbers = _event_fields(compared, noise, pooled_scores, settings["random_state"])
     else:
         assert noise.spread is not None
         variance = noise.spread.at(scores, weight, second)
-        made = {"ratio": _numbers(losses.ratio_of(compared)) if units.low == 0.0 else {}}
-    # Of the walk's end: by the model, or as wide as the sign flips (of clusters) found it.
+        numbers = {"ratio": losses.ratio_of(compared) if units.low == 0.0 else None}
+    # The standard deviation of the total: by the model, or as wide as the sign flips (of clusters) made it.
     deviation = kuiper.noise_floor / RANGE_MEAN
-    deviation = deviation if noise.null == Null.RESIDUAL and np.isfinite(deviation) else walked.deviation
-    return made | {
-        "predicted": units.back(np.average(compared.predicted, weights=compared.first)),
-        "observed": units.back(events.sum() / weight.sum()),
-        "kuiper": walked.range * units.scale,
-        "kuiper_noise": {
-            **_noise_of(kuiper, units.scale),
-            "from": units.back(walked.highest_at),
-            "to": units.back(walked.lowest_at),
-        },
-        "axis": "logit" if noise.binary and np.mean(compared.predicted < CROWDED) > 0.5 else "linear",
-        "histogram": _histogram(compared),
-        "cumulative": cumulative_curve(scores, weight, events, variance, units, deviation),
-    }
+    deviation = deviation if noise.null == Null.RESIDUAL and np.isfinite(deviation) else walk.deviation
+    used = {"bins_used": found.sums.rows.size, "draws": found.summary.draws}
+    return ScoreResult(
+        **found.common_fields("Calibration by score", {**settings, **used}, combined=tested),
+        **numbers,
+        predicted=units.back(np.average(compared.predicted, weights=compared.first)),
+        observed=units.back(events.sum() / weight.sum()),
+        kuiper=replace(estimate_of(kuiper, units.scale), value=walk.range * units.scale),
+        kuiper_from=units.back(walk.highest_at),
+        kuiper_to=units.back(walk.lowest_at),
+        axis="logit" if noise.binary and np.mean(compared.predicted < CROWDED) > 0.5 else "linear",
+        histogram=_histogram(compared),
+        cumulative=cumulative_curve(scores, weight, events, variance, units, deviation),
+    )
 
 
-def _of_events(compared: TargetData, noise: NullModel, pooled: tuple[Array, ...], random_state: int) -> Plain:
-    """What only events have: slope of the log-odds, losses, ranking, rows said to be certain."""
-    fit = losses.slope_intercept(compared)
-    smooth = smooth_error(compared)
+def _event_fields(
+    compared: TargetData, noise: NullModel, pooled: tuple[Array, Array, Array], random_state: int
+) -> Plain:
+    """The fields that only events have: logistic recalibration, losses, ranking, probabilities of 0 and 1."""
     scores, weight, events = pooled
+    fit, smooth = losses.slope_intercept(compared), smooth_error(compared)
     rates = losses.isotonic_rates(weight, events)
     brier, log = (losses.decomposed(scores, weight, events, rates, loss) for loss in ("brier", "log"))
+    summary = smooth_noise(compared, smooth, noise.null, random_state=random_state)
     return {
-        "smooth": smooth,
-        "smooth_noise": _noise_of(smooth_noise(compared, smooth, noise.null, random_state=random_state)),
-        **{name: _numbers(estimate) for name, estimate in vars(fit).items()},
-        "brier": vars(brier),
-        "log_loss": vars(log),
+        "smooth": replace(estimate_of(summary), value=smooth),
+        **vars(fit),
+        "brier": brier,
+        "log_loss": log,
         "certain": _certain(compared),
         "auc": losses.area_under_curve(weight, events),
     }
 
 
-def _noise_of(found: NullSummary, scale: float = 1.0) -> Plain:
-    """What is known of a number's noise, as plain values."""
-    made = found.numbers(scale)
-    del made["value"]
-    least = 1.0 / (1.0 + found.draws) if found.draws else math.nan
-    return {**made, "interval": list(made["interval"]), "method": str(found.method), "least": least}
-
-
-def _numbers(estimate: losses.Estimate) -> Plain:
-    return {"value": estimate.value, "interval": [estimate.low, estimate.high]}
-
-
-def _certain(compared: TargetData) -> dict[str, int]:
-    """How many rows were said to be 0 and 1, how many of them went the other way, and how many no slope is fitted to.
-
-    Of aggregated rows the trials are counted.
-    """
+def _certain(compared: TargetData) -> CertainPredictions:
+    """Count the rows with a probability of exactly 0 or 1; of aggregated rows their trials."""
     times = compared.repeats()
     zero, one = compared.predicted <= 0.0, compared.predicted >= 1.0
-    made = {
-        "zero": zero,
-        "zero_happened": zero & (compared.observed > 0),
-        "one": one,
-        "one_did_not": one & (compared.observed < 1),
-        "without_slope": zero | one,
-    }
-    return {name: times[rows].sum() for name, rows in made.items()}
+    events, others = compared.observed > 0, compared.observed < 1
+    counted = (zero, zero & events, one, one & others, zero | one)
+    return CertainPredictions(*(int(times[rows].sum()) for rows in counted))
 
 
-def _histogram(compared: TargetData) -> dict[str, list[float]]:
+def _histogram(compared: TargetData) -> Histogram:
     low, high = (0.0, 1.0) if compared.binary else span_of(compared.predicted)
     edges = np.linspace(low, high, HISTOGRAM + 1)
     # Means of cells differ in their last digit with the order of their rows, and may lie on an edge.
     place = (HISTOGRAM * (compared.predicted - low) / (high - low or 1.0)).round(9)
     rows = np.bincount(np.minimum(place, HISTOGRAM - 1).astype(int), compared.first, HISTOGRAM)
-    return {"edges": compared.units.back(edges).tolist(), "rows": rows.astype(float).tolist()}
+    return Histogram(compared.units.back(edges).tolist(), rows.astype(float).tolist())
 
 
 def cumulative_curve(
@@ -190,17 +266,21 @@ def cumulative_curve(
     units: Units,
     deviation: float | None = None,
     points: int = POINTS,
-) -> dict[str, list[float]]:
-    """Running total of predicted minus observed, with the 95% band of its noise, at some ends of ties, in units.
+) -> CumulativeCurve:
+    """Cumulative differences of predicted and observed with their 95% band, in units of the data.
 
-    score, weight, events, variance : of rows, or of rows taken together, in the order of the score
-    deviation : of the end of the walk, where it is not as wide as the variances say
-
-    x is the share of the weight so far, y the running total over the total weight, score the score there, band the
-    half-width of a pointwise band. The extremes are among the points.
+    Parameters
+    ----------
+    score, weight, events, variance : array
+        Of rows, or of pooled rows, in the order of the score.
+    units : Units
+    deviation : float, optional
+        Standard deviation of the total, where it is not that of the variances.
+    points : int
+        How many points the curve has at most; its highest and lowest point are always among them.
     """
     if score.size == 0:
-        return {"x": [0.0], "y": [0.0], "score": units.back(np.zeros(1)).tolist(), "band": [0.0]}
+        return CumulativeCurve([0.0], [0.0], units.back(np.zeros(1)).tolist(), [0.0])
     running = np.cumsum(weight * score - events)
     ends = np.flatnonzero(np.append(score[1:] != score[:-1], True))
     some = np.linspace(0, ends.size - 1, min(points, ends.size)).astype(int)
@@ -210,10 +290,9 @@ def cumulative_curve(
     total, widest = share[-1], spread[-1]
     end = widest / total if deviation is None else deviation
     band = NORMAL_95 * end * spread[some] / max(widest, 1e-300)
-    curve = {
-        "x": np.append(0.0, share[some] / total),
-        "y": np.append(0.0, running[some] / total * units.scale),
-        "score": units.back(np.append(score[0], score[some])),
-        "band": np.append(0.0, band * units.scale),
-    }
-    return {name: values.tolist() for name, values in curve.items()}
+    return CumulativeCurve(
+        x=np.append(0.0, share[some] / total).tolist(),
+        y=np.append(0.0, running[some] / total * units.scale).tolist(),
+        score=units.back(np.append(score[0], score[some])).tolist(),
+        band=np.append(0.0, band * units.scale).tolist(),
+    )

@@ -147,8 +147,15 @@ FEWEST_DRAWS = 99
 DRAWS_A_BLOCK = 64
 
 
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ClassResult(Result):
+    """Calibration of every class against the rest: its table has one row per class."""
+
+    kind: str = "class"
+
+
 @also_of_tables
-def by_class(p: Predictions, spec: Any = None) -> Result:
+def by_class(p: Predictions, spec: Any = None) -> ClassResult:
     """Calibration of every class against the rest, each with its noise, and their mean.
 
     A class's error is what `by_score` gives with `target` the class. The noise of all classes comes from
@@ -165,7 +172,7 @@ def by_class(p: Predictions, spec: Any = None) -> Result:
 
     Returns
     -------
-    Result
+    ClassResult
         `value` is the mean of the classes' errors, the class-wise calibration error. The table has a row a class:
         outcomes of that class, mean prediction and rate, gap, error, noise floor, p-values, the worst bin and its gap,
         and Kuiper's error.
@@ -188,9 +195,8 @@ def by_class(p: Predictions, spec: Any = None) -> Result:
     drawn = pools.drawn_errors(noise)
     summary = summary_of_draws(float(errors.mean()), drawn.mean(axis=1), method=Method.SIMULATION)
     note = MethodNote.CLASS_DRAWS if noise.null == Null.BERNOULLI else MethodNote.CLASS_SIGNS
-    return Result(
+    return ClassResult(
         name="Calibration of each class, by score",
-        kind="class",
         **summary.numbers(),
         method=f"{sentence(noise.reason)} {sentence(note, draws=summary.draws)}",
         table=_table(pools, errors, drawn, noise),

@@ -28,7 +28,7 @@ from miscal.metrics.subpopulation_errors import (
     ordered_by_score,
     warn_of_infinite,
 )
-from miscal.results import Result, Table, p_text
+from miscal.results import CumulativeCurve, Record, Result, Table, p_text
 from miscal.stats import maxima
 from miscal.stats.cell_sums import EFFECTIVE_EVENTS
 from miscal.stats.kuiper import RANGE_MEAN
@@ -44,46 +44,131 @@ REAL = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Definitions:
-    """Which rows the subpopulations of a result have, in the order of its table; no part of what is written of it."""
+    """Which rows the subpopulations of a result have, in the order of its table; JSON has no such object."""
 
     every: list[Definition]
 
 
+@dataclass(frozen=True)
+class DescribedSubpopulation(Record):
+    """A subpopulation in full: its row of the table, and its definition in words.
+
+    Attributes
+    ----------
+    label, rows, weight, predicted, observed, gap, events_off, kuiper, deviation, deviations, scaled, expected,
+    score_low, score_high, interval_off, detectable, information, p_adjusted
+        As in the table.
+    definition : str
+        The definition with all digits.
+    weighted : bool
+        Whether `interval_off` is a sum of weights.
+    """
+
+    label: str
+    rows: int
+    weight: float
+    predicted: float
+    observed: float
+    gap: float
+    events_off: float
+    kuiper: float
+    deviation: float
+    deviations: float
+    scaled: float
+    expected: float
+    score_low: float
+    score_high: float
+    interval_off: float
+    detectable: float
+    information: float
+    p_adjusted: float
+    definition: str
+    weighted: bool
+
+    @classmethod
+    def of(cls, table: Table, row: int, definition: str, *, weighted: bool) -> "DescribedSubpopulation":
+        """A row of the table as a record."""
+        cells = {name: column[row] for name, column in table.items()}
+        plain = {name: cell.item() if isinstance(cell, np.generic) else cell for name, cell in cells.items()}
+        return cls(**plain, definition=definition, weighted=weighted)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class SubpopulationResult(Result):
-    """A result whose sentence names the worst subpopulation."""
+    """Multi-calibration: the worst subpopulation, which the sentence names.
+
+    Attributes
+    ----------
+    worst : list of DescribedSubpopulation
+        The first ten of the table.
+    full : DescribedSubpopulation
+        The full population.
+    deviation : float
+        Standard deviation of the cumulative differences' end over all rows, for a calibrated model.
+    expectation : float
+        Their expected range, 1.6 times that.
+    ratio : float
+        The value over that expectation.
+    null_mean, null_critical : float
+        Mean for a calibrated model of the largest range of all subpopulations, in standard deviations, and the value
+        that a calibrated model exceeds once in 20 times.
+    no_p_value : str
+        Why there is no p-value; empty where there is one.
+    detectable : float
+        The error in the full population that would be found 4 times in 5.
+    too_small : Table
+        Subpopulations that have too little information to be tested.
+    definitions : Definitions
+    cumulative : list of CumulativeCurve
+        Cumulative differences of the full population and of the worst subpopulations.
+    """
+
+    kind: str = "subpopulation"
+    worst: list[DescribedSubpopulation]
+    full: DescribedSubpopulation
+    deviation: float
+    expectation: float
+    ratio: float
+    null_mean: float
+    null_critical: float
+    no_p_value: str
+    detectable: float
+    too_small: Table
+    definitions: Definitions
+    cumulative: list[CumulativeCurve]
 
     def sentence(self) -> str:
         """The result in a few sentences."""
-        worst, tested = self.extra["worst"][0], self.settings["tested"]
+        worst, tested = self.worst[0], self.settings["tested"]
         size = f"{self.beside_noise('Multi-calibration error')}."
-        parts = [self._opening(worst, tested), self._belief(worst, tested), size, self._missed(worst)]
+        parts = [self._opening(worst, tested), self._significance(worst, tested), size, self._missed(worst)]
         return " ".join(part for part in parts if part)
 
-    def _opening(self, worst: Plain, tested: int) -> str:
+    def _opening(self, worst: DescribedSubpopulation, tested: int) -> str:
         said = "{:.4g}".format if self.settings["target"] in MEANS else percent
-        means = f"{said(worst['predicted'])} predicted, {said(worst['observed'])} happened"
-        where = f"{worst['label']} ({worst['rows']:,} rows; {means})"
+        means = f"{said(worst.predicted)} predicted, {said(worst.observed)} happened"
+        where = f"{worst.label} ({worst.rows:,} rows; {means})"
         if tested == 1:
             return f"Only the full population could be judged: {excess(worst)} ({means})."
         if self.p_value > REAL:
             return f"No subpopulation is beyond noise. The worst of {tested:,} is {where}: {excess(worst)}."
         return f"The worst of {tested:,} subpopulations is {where}: {excess(worst)}."
 
-    def _missed(self, worst: Plain) -> str:
+    def _missed(self, worst: DescribedSubpopulation) -> str:
         """What a search that found nothing could have found."""
-        least = worst["detectable"]
-        if not self.p_value > REAL or math.isnan(least):
+        if not self.p_value > REAL or math.isnan(worst.detectable):
             return ""
-        return f"In a subpopulation like the worst a Kuiper error of {least:.3g} would be found 4 times in 5."
+        error = f"a Kuiper error of {worst.detectable:.3g}"
+        return f"In a subpopulation like the worst {error} would be found 4 times in 5."
 
-    def _belief(self, worst: Plain, tested: int) -> str:
-        text, extra = f"Its range is {worst['deviations']:.1f} standard deviations", self.extra
-        if math.isnan(extra["null_mean"]):
-            return f"{text}; {extra['no_p_value']}."
+    def _significance(self, worst: DescribedSubpopulation, tested: int) -> str:
+        text = f"Its range is {worst.deviations:.1f} standard deviations"
+        if math.isnan(self.null_mean):
+            return f"{text}; {self.no_p_value}."
         what = f"the largest of all {tested:,}" if tested > 1 else "it"
         compared = (
-            f", where {what} would be {extra['null_mean']:.1f} on average for calibrated predictions and pass "
-            f"{extra['null_critical']:.1f} once in 20 times"
+            f", where {what} would be {self.null_mean:.1f} on average for calibrated predictions and pass "
+            f"{self.null_critical:.1f} once in 20 times"
         )
         verdict = ": beyond noise" if self.p_value <= REAL else ": within noise"
         return f"{text}{compared}{verdict} (p {p_text(self.p_value, self.settings.get('draws'))})."
@@ -98,15 +183,15 @@ def percent(share: float) -> str:
     return f"{100.0 * share:.3g}%" if 0.0 <= share <= 1.0 else f"{share:.3g}"
 
 
-def excess(worst: Plain) -> str:
-    """How far off, in which scores."""
-    off = worst["interval_off"]
+def excess(worst: DescribedSubpopulation) -> str:
+    """How many more or fewer were predicted, and in which range of scores."""
+    off = worst.interval_off
     if not off:
         return "as many predicted as happened"
     amount = f"{abs(off):,.0f}" if abs(off) >= 10 else f"{abs(off):.2g}"
-    weighted = " (weighted)" if worst["weighted"] else ""
+    weighted = " (weighted)" if worst.weighted else ""
     direction = "more predicted than happened" if off > 0 else "fewer predicted than happened"
-    place = f"with scores from {worst['score_low']:.3g} to {worst['score_high']:.3g}"
+    place = f"with scores from {worst.score_low:.3g} to {worst.score_high:.3g}"
     return f"{amount} {direction}{weighted} among its rows {place}"
 
 
@@ -155,11 +240,11 @@ def by_subpopulation(
         As in `multicalibration_error`.
     min_information : float
         Subpopulations with Σw²p(1-p) below this times their largest squared weight are listed as too small
-        (``extra["too_small"]``): among thousands of them one is always far off, and nothing else could be seen.
+        (``result.too_small``): among thousands of them one is always far off, and nothing else could be seen.
 
     Returns
     -------
-    Result
+    SubpopulationResult
         Its table has a row a subpopulation, worst first: label, rows, weight, predicted, observed, gap, kuiper (D),
         deviation (σ), deviations (D/σ), scaled (M_k), expected (1.6 σ), the scores between which the range is attained
         and how many more were predicted than happened there (interval_off), detectable, p_adjusted.
@@ -274,27 +359,27 @@ class WorstSubpopulation:
             summary = replace(summary, interval=(math.nan, math.nan))
         return SubpopulationResult(
             name=f"Multi-calibration error over {values.size:,} subpopulations",
-            kind="subpopulation",
             **summary.numbers(scale) | {"value": largest * scale},
             method=method + self._too_small_words(),
             table=table,
             settings={**settings, "tested": values.size, "too_small": len(self.found.too_small)},
-            extra={
-                "worst": [
-                    _described(table, k, one.words(), weighted) for k, one in enumerate(defined[:NAMED])
-                ],
-                "full": _described(table, place, "full population", bool(self.rows.weight.size)),
-                "deviation": unit * scale,
-                "expectation": expectation * scale,
-                "ratio": largest / expectation if unit > 0 else math.nan,
-                "null_mean": summary.noise_floor / per_unit,
-                "null_critical": critical,
-                "no_p_value": sentence(summary.method) if math.isnan(summary.p_value) else "",
-                "detectable": (critical + POWER) * unit * scale,
-                "too_small": self._small_table(),
-                "definitions": Definitions(defined),
-                "cumulative": self._curves(order[:DRAWN], names),
-            },
+            worst=[
+                DescribedSubpopulation.of(table, row, definition.words(), weighted=weighted)
+                for row, definition in enumerate(defined[:NAMED])
+            ],
+            full=DescribedSubpopulation.of(
+                table, place, "full population", weighted=bool(self.rows.weight.size)
+            ),
+            deviation=unit * scale,
+            expectation=expectation * scale,
+            ratio=largest / expectation if unit > 0 else math.nan,
+            null_mean=summary.noise_floor / per_unit,
+            null_critical=critical,
+            no_p_value=sentence(summary.method) if math.isnan(summary.p_value) else "",
+            detectable=(critical + POWER) * unit * scale,
+            too_small=self._small_table(),
+            definitions=Definitions(defined),
+            cumulative=self._curves(order[:DRAWN], names),
         )
 
     def _cells(self, order: Array, critical: float, unit: float) -> Plain:
@@ -338,18 +423,13 @@ class WorstSubpopulation:
         labels = [self.found.define(k).name for k in range(first, first + len(stats))]
         return Table(self.units.of_cells({"label": labels, **shown, "information": information(stats)}))
 
-    def _curves(self, worst: Array, names: Sequence[str]) -> list[Plain]:
-        """Of the full population and of the worst: running total of predicted minus observed, with its band."""
+    def _curves(self, worst: Array, names: Sequence[str]) -> list[CumulativeCurve]:
+        """Cumulative differences of the full population and of the worst subpopulations."""
         curves = []
         for k in np.append(0, worst[worst != 0])[: max(worst.size, 1)]:
             curve = subpopulation_curve(self.rows, self.found.members(k), self.units)
-            curves.append({"label": names[k], **curve})
+            curves.append(replace(curve, label=names[k]))
         return curves
-
-
-def _described(table: Table, row: int, words: str, weighted: bool) -> Plain:
-    cells = {name: column[row] for name, column in table.items()}
-    return {**cells, "definition": words, "weighted": weighted}
 
 
 def _means(stats: Array) -> dict[str, Array]:
@@ -365,9 +445,7 @@ def _means(stats: Array) -> dict[str, Array]:
     }
 
 
-def subpopulation_curve(
-    rows: Ordered, members: Array, units: Units, points: int = POINTS
-) -> dict[str, list[float]]:
+def subpopulation_curve(rows: Ordered, members: Array, units: Units, points: int = POINTS) -> CumulativeCurve:
     """The `cumulative_curve` of a subpopulation."""
     signed = rows.signed[members]
     score, one = np.abs(signed), np.ones(signed.size)

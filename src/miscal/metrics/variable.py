@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from miscal.aggregate.in_memory import mean_tally, quantile_tally
+from miscal.aggregate.tally import Tally
 from miscal.cells.coding import crossed, named_columns, range_pooling
 from miscal.cells.partitions import Pooling
 from miscal.cells.ranges import Bins, edges_for, ends_of, numbered
@@ -22,6 +23,7 @@ from miscal.metrics.inputs import MetricInput, Norm, also_of_tables, variable_co
 from miscal.metrics.pooled import (
     Pooled,
     Walked,
+    WorstCell,
     along_tested,
     grid_of,
     levels_tested,
@@ -30,7 +32,7 @@ from miscal.metrics.pooled import (
     worst_cell,
 )
 from miscal.metrics.score_errors import quick_bins, tally_error
-from miscal.results import Result, Table
+from miscal.results import CellResult, Histogram, Table
 from miscal.stats.combined_test import CombinedTest
 from miscal.stats.multiplicity import holm
 from miscal.words import sentence
@@ -102,6 +104,48 @@ CURVE_POINTS = 100
 BARS = 40
 
 
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class VariableResult(CellResult):
+    """Calibration along a variable, or over the crossed ranges of several.
+
+    Attributes
+    ----------
+    column : str or list of str
+        Name of the variable, or of those that are crossed.
+    worst : WorstCell
+    column_kind : str or None
+        Kind of the column; None where several are crossed or the column is categorical.
+    integer : bool or None
+        Whether the column holds whole numbers only.
+    kuiper, kuiper_noise_floor, kuiper_p_value : float or None
+        Kuiper's statistic of the cumulative differences along the variable; None where there is no order.
+    kuiper_range : list of float or None
+        The two values between which the cumulative differences change most.
+    curve : Table or None
+        Smooth curves of observed, predicted and gap along the variable.
+    density : Histogram or None
+        Weight in equally wide bars over the middle 98% of the values.
+    curve_rows : int or None
+        How many rows the curve was fitted to, where not to all.
+    fine : Tally or None
+        Sums of narrow ranges, by which audits of different data are compared.
+    """
+
+    kind: str = "variable"
+    column: str | list[str]
+    worst: WorstCell
+    column_kind: str | None = None
+    integer: bool | None = None
+    kuiper: float | None = None
+    kuiper_noise_floor: float | None = None
+    kuiper_p_value: float | None = None
+    kuiper_range: list[float] | None = field(default=None, metadata={"key": "range"})
+    curve: Table | None = None
+    density: Histogram | None = None
+    curve_rows: int | None = None
+    fine: Tally | None = None
+
+
 @also_of_tables
 def by_variable(
     p: Predictions,
@@ -114,13 +158,13 @@ def by_variable(
     null: str = "bernoulli",
     random_state: int = 0,
     curve: bool = True,
-) -> Result:
+) -> VariableResult:
     """Calibration along a variable: the error over its ranges, with a p-value from several tests along it.
 
     Missing values are a range of their own. The p-value is that of five tests together (`result.tests` has each by
     itself): the total, a trend, a bend and a smooth curve along the variable, and the largest range, missing values
     among them. Several variables are crossed; the tests are then those of `by_field`. With
-    `curve` the smooth curves of observed, predicted and gap are kept too (`extra["curve"]`), for the plot; leave them
+    `curve` the smooth curves of observed, predicted and gap are kept too (`result.curve`), for the plot; leave them
     out to save their time.
 
     Examples
@@ -142,63 +186,87 @@ def by_variable(
     names = [column.name for column in columns]
     if len(columns) != 1 or columns[0].nominal:
         return variable_result(found, names, settings, tested=levels_tested(found))
-    one, values = columns[0], columns[0].values
-    extra: Plain = {"column_kind": one.kind, "integer": one.whole}
+    column, values = columns[0], columns[0].values
+    typed: Plain = {"column_kind": column.kind, "integer": column.whole}
     known = ~np.isnan(values)
     if not known.any():
-        made = variable_result(found, names, settings, extra)
+        made = variable_result(found, names, settings, **typed)
         words = f"{sentence(found.noise.reason)} {sentence(MethodNote.MISSING_ONLY)}"
         return replace(made, p_value=float(found.adjusted[-1]), method=words)
     rows = compared if known.all() else compared.take(np.flatnonzero(known))
     key = np.ascontiguousarray(values[known], float)
     along = walk_summary(rows, key, found.noise, random_state)
-    if curve:
-        smooth = curve_of(compared, values, grid=CURVE_POINTS, random_state=random_state)
-        extra["curve"] = smooth.frame()
-        extra["density"] = density_of(values, compared, integer=one.whole)
     tested = along_tested(found, grid_of(found, compared, values), along[1].p_value, (compared, values))
-    return variable_result(found, names, settings, extra, along, tested)
+    result = variable_result(found, names, settings, along, tested, **typed)
+    if not curve:
+        return result
+    smooth = curve_of(compared, values, grid=CURVE_POINTS, random_state=random_state)
+    density = density_of(values, compared, integer=column.whole)
+    return replace(result, curve=smooth.frame(), density=density)
 
 
 def variable_result(
     found: Pooled,
     names: Sequence[str],
     settings: Mapping[str, Any],
-    extra: Mapping[str, Any] | None = None,
     along: Walked | None = None,
     tested: CombinedTest | None = None,
-) -> Result:
-    """The record of the ranges; of one variable with the walk along it and how its range compares with noise."""
-    column = names[0] if len(names) == 1 else list(names)
-    more = {"tally": found.tally, "worst": worst_cell(found), "column": column, **(extra or {})}
+    *,
+    column_kind: str | None = None,
+    integer: bool | None = None,
+) -> VariableResult:
+    """The record of the ranges.
+
+    Parameters
+    ----------
+    found : Pooled
+        The ranges, or the cells where several variables are crossed.
+    names : sequence of str
+        Names of the variables.
+    settings : mapping of str to object
+    along : Walked, optional
+        Of one variable: the cumulative differences along it, and their range against the null.
+    tested : CombinedTest, optional
+    column_kind, integer
+        As in `VariableResult`.
+    """
+    named = names[0] if len(names) == 1 else list(names)
+    kuiper: Plain = {}
     words = ""
     if along is not None:
         walked, summary = along
         ends, scale = (walked.highest_at, walked.lowest_at), found.noise.units.scale
-        more |= {
+        kuiper = {
             "kuiper": walked.range * scale,
             "kuiper_noise_floor": summary.noise_floor * scale,
-            "range": sorted(walked.first if math.isnan(end) else end for end in ends),
+            "kuiper_range": sorted(walked.first if math.isnan(end) else end for end in ends),
             "kuiper_p_value": summary.p_value,
         }
         words = sentence(MethodNote.WALK, method=sentence(summary.method))
-    name = f"Calibration by {' and '.join(names)}"
-    return found.result(name, "variable", {"column": column, **settings}, more, tested=tested, words=words)
+    title = f"Calibration by {' and '.join(names)}"
+    return VariableResult(
+        **found.common_fields(title, {"column": named, **settings}, combined=tested, words=words),
+        **kuiper,
+        worst=worst_cell(found),
+        column=named,
+        column_kind=column_kind,
+        integer=integer,
+    )
 
 
-def density_of(values: Array, compared: TargetData, *, integer: bool) -> dict[str, list[float]]:
+def density_of(values: Array, compared: TargetData, *, integer: bool) -> Histogram:
     """Share of weight in equally wide bars over the middle 98% of the values: what the plot shows beneath."""
     known = ~np.isnan(values)
     weight, values = compared.weights[0][known], values[known]
     with np.errstate(over="ignore", invalid="ignore"):  # of values as far apart as numbers get
         low, high = np.quantile(values, [0.01, 0.99]).tolist()
     if not (low + (high - low) / BARS > low and high - low < np.inf):  # no room for bars between the two
-        return {"edges": [low, high], "rows": [float(weight.sum())]}
+        return Histogram([low, high], [float(weight.sum())])
     # A bar a value: wider bars would hold now one value, now two.
     one_each = integer and high - low < 2 * BARS
     bars: Any = np.arange(low - 0.5, high + 1.0) if one_each else BARS
     rows, edges = np.histogram(values, bins=bars, range=(low, high), weights=weight)
-    return {"edges": edges.tolist(), "rows": rows.astype(float).tolist()}
+    return Histogram(edges.tolist(), rows.astype(float).tolist())
 
 
 def rank_variables(

@@ -1,5 +1,6 @@
 """Variation calibration (paper 001): whether the spread of predictions over the classes is right, with its noise."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -145,6 +146,27 @@ def _uncertainty_error(sums: RankSums) -> float:
     return float(aggregate(sums.mean_variation - (1.0 - sums.observed[:, 0]), sums.weight))
 
 
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class VariationResult(Result):
+    """Calibration of the predictions' variation.
+
+    Attributes
+    ----------
+    predicted_ranks, observed_ranks : array of shape (classes,)
+        Mean probability of each rank over all rows, and how often the class that occurred had it.
+    uncertainty_error : float or None
+        The uncertainty calibration error; None where the variation is not the entropy.
+    uncertainty : Table or None
+        Its bins: mean entropy and error rate, with the band of a calibrated model.
+    """
+
+    kind: str = "variation"
+    predicted_ranks: Array
+    observed_ranks: Array
+    uncertainty_error: float | None = None
+    uncertainty: Table | None = None
+
+
 @also_of_tables
 def by_variation(
     p: Predictions,
@@ -158,7 +180,7 @@ def by_variation(
     target: str = "auto",
     null: str = "bernoulli",
     random_state: int = 0,
-) -> Result:
+) -> VariationResult:
     """Calibration of the predictions' variation: the error with its noise floor, p-value and bins.
 
     The noise floor and the p-value come from drawing the ranks' frequencies of each bin from a multinomial with the
@@ -178,10 +200,10 @@ def by_variation(
 
     Returns
     -------
-    Result
+    VariationResult
         The table has one row a bin: predicted and observed variation, their gap, the band in which 95% of calibrated
         predictions would lie, p-values (alone, and by Holm's rule), and the mean ranked probabilities beside the
-        frequencies of the ranks. For the entropy `extra["uncertainty"]` holds the bins of the uncertainty calibration
+        frequencies of the ranks. For the entropy `result.uncertainty` holds the bins of the uncertainty calibration
         error, which has no p-value because it is not 0 for calibrated predictions.
 
     Examples
@@ -206,9 +228,8 @@ def by_variation(
     value = aggregate(table["gap"][filled], weight, norm)
     values = aggregate(table["predicted"][filled] - drawn, weight, norm)
     summary = summary_of_draws(float(value), values, method=Method.SIMULATION)
-    return Result(
+    return VariationResult(
         name=f"Calibration by variation ({measure.name.replace('_', ' ')})",
-        kind="variation",
         **summary.numbers() | {"interval": (np.nan, np.nan)},
         method=f"{sentence(noise.reason)} {sentence(MethodNote.RANK_DRAWS, draws=summary.draws)}",
         table=table,
@@ -225,7 +246,7 @@ def by_variation(
             "random_state": random_state,
             "draws": summary.draws,
         },
-        extra=_extra(sums, measure),
+        **_rank_fields(sums, measure),
     )
 
 
@@ -282,25 +303,25 @@ def _table(sums: RankSums, measure: VariationMeasure, drawn: Array) -> Table:
     )
 
 
-def _extra(sums: RankSums, measure: VariationMeasure) -> Plain:
+def _rank_fields(sums: RankSums, measure: VariationMeasure) -> Plain:
     """Rank distributions of all rows together, and for the entropy what the uncertainty calibration error compares."""
     filled = sums.weight > 0
     share = sums.weight[filled] / sums.weight.sum()
-    extra: Plain = {
+    ranks: Plain = {
         "predicted_ranks": share @ sums.predicted[filled],
         "observed_ranks": share @ sums.observed[filled],
     }
-    if measure.function is entropy:
-        error = 1.0 - sums.predicted[:, 0]  # what calibrated predictions would show, and its noise
-        noise = NORMAL_95 * np.sqrt(np.clip(error * (1.0 - error), 0.0, 0.25) / np.maximum(sums.size, 1.0))
-        extra["uncertainty_error"] = _uncertainty_error(sums)
-        extra["uncertainty"] = Table(
-            {
-                "rows": sums.rows,
-                "uncertainty": sums.mean_variation,
-                "error": 1.0 - sums.observed[:, 0],
-                "band_low": np.clip(error - noise, 0.0, 1.0),
-                "band_high": np.clip(error + noise, 0.0, 1.0),
-            }
-        )
-    return extra
+    if measure.function is not entropy:
+        return ranks
+    error = 1.0 - sums.predicted[:, 0]  # what calibrated predictions would show, and its noise
+    noise = NORMAL_95 * np.sqrt(np.clip(error * (1.0 - error), 0.0, 0.25) / np.maximum(sums.size, 1.0))
+    bins = Table(
+        {
+            "rows": sums.rows,
+            "uncertainty": sums.mean_variation,
+            "error": 1.0 - sums.observed[:, 0],
+            "band_low": np.clip(error - noise, 0.0, 1.0),
+            "band_high": np.clip(error + noise, 0.0, 1.0),
+        }
+    )
+    return ranks | {"uncertainty_error": _uncertainty_error(sums), "uncertainty": bins}

@@ -1,6 +1,7 @@
 """Figures along a number: the score, the variation of predictions, a variable, the periods of an audit; and classes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from textwrap import fill
 from types import MappingProxyType
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 
 from miscal.data.arrays import Plain
 from miscal.plots.base import BAND, DASHES, DOTS, INK, OVER, QUIET, SERIES, SHADE, UNDER, Display, View, short
-from miscal.results import Table
+from miscal.results import CumulativeCurve, Table
 
 MOST_RANKS = 12
 NAMED = 12  # periods named under the axis
@@ -26,7 +27,7 @@ class Reliability(View):
 
     def draw(self, drawn: Table, *, name: str = "Observed", **style: Any) -> None:
         """Draw the diagram; a second call on the same axes overlays another result."""
-        logit = self.extra["axis"] == "logit"
+        logit = self.result.axis == "logit"
         line = {"color": UNDER, "label": name} | style
         self.square(drawn, "Perfectly calibrated", self._ends(drawn, logit), **line)
         thin = {"color": line["color"], "linewidth": 1, "alpha": 0.5}
@@ -34,7 +35,7 @@ class Reliability(View):
         if logit:
             self.ax_.set(xscale="logit", yscale="logit", aspect="auto")
         else:
-            self.bars_beneath(self.extra["histogram"])
+            self.bars_beneath(self.result.histogram)
         names = ("Mean predicted", "Mean observed")
         if not self.means:
             names = ("Mean predicted probability", "Fraction of events")
@@ -63,16 +64,16 @@ class Cumulative(View):
     """
 
     @property
-    def curves(self) -> Sequence[Mapping[str, Any]]:
-        """What is drawn, a curve a panel."""
-        return [{"label": "all rows", **self.extra["cumulative"]}]
+    def curves(self) -> Sequence[CumulativeCurve]:
+        """The curves, one per panel, each with its label."""
+        return [replace(self.result.cumulative, label="all rows")]
 
     def frame(self) -> Table:
         """One row a point: label, share of rows, score, running total and half-width of its noise band."""
         curves = self.curves
-        columns: Plain = {"label": [curve["label"] for curve in curves for _ in curve["x"]]}
+        columns: Plain = {"label": [curve.label for curve in curves for _ in curve.x]}
         for name in ("x", "score", "y", "band"):
-            columns[name] = np.concatenate([curve[name] for curve in curves])
+            columns[name] = np.concatenate([getattr(curve, name) for curve in curves])
         return Table(columns)
 
     def alone(self, **style: Any) -> None:
@@ -87,22 +88,23 @@ class Cumulative(View):
     def draw(self, drawn: Table, **style: Any) -> None:  # noqa: ARG002  # two curves may be called alike
         """Draw only the curves, over one another."""
         for curve, color in zip(self.curves, SERIES, strict=False):
-            line = {"color": color, "linewidth": 1.3, "label": short(curve["label"], 40)}
-            self.ax_.plot(curve["x"], curve["y"], **line | style)
+            line = {"color": color, "linewidth": 1.3, "label": short(curve.label or "", 40)}
+            self.ax_.plot(curve.x, curve.y, **line | style)
         self._axes(legend="best")
 
-    def _panel(self, curve: Mapping[str, Any], style: Plain) -> None:
+    def _panel(self, curve: CumulativeCurve, style: Plain) -> None:
         """A running total over the band of its noise, and its highest and lowest point."""
-        self._axes(title=fill(short(curve["label"], 120), 72))
+        label = curve.label or ""
+        self._axes(title=fill(short(label, 120), 72))
         ax = self.ax_
-        x, y, band = (np.asarray(curve[name]) for name in ("x", "y", "band"))
+        x, y, band = map(np.asarray, (curve.x, curve.y, curve.band))
         ax.fill_between(x, -band, band, **SHADE)
         ax.plot(x, y, **{"color": INK, "linewidth": 1.4} | style)
         top = y.max(initial=0.0)
         bottom = y.min(initial=0.0)
         for level, tint in ((top, OVER), (bottom, UNDER)):
             ax.axhline(level, color=tint, linewidth=0.9, linestyle=DOTS)
-        told = self.told(curve["label"], self.said(top - bottom))
+        told = self.told(label, self.said(top - bottom))
         ax.text(0.02, 0.02, told, transform=ax.transAxes, fontsize=8)
         ax.margins(y=0.15)
 
@@ -172,7 +174,7 @@ class Uncertainty(Variation):
 
     def told(self) -> tuple[str, str, float]:
         """What the axes show, and the error of all bins together."""
-        return "Mean entropy", "Error rate", self.extra["uncertainty_error"]
+        return "Mean entropy", "Error rate", self.result.uncertainty_error
 
 
 def _measure(view: View) -> str:
@@ -186,9 +188,10 @@ class Ranks(View):
 
     def frame(self, cell: int | None = None) -> Table:
         """Rank, predicted and observed share, over all rows or within one bin of variation."""
-        held, at = (self.extra, ...) if cell is None else (self.table, cell)
-        shares = {word: held[f"{word}_ranks"][at] for word in ("predicted", "observed")}
-        return Table({"rank": np.arange(1, len(shares["predicted"]) + 1), **shares})
+        predicted, observed = self.result.predicted_ranks, self.result.observed_ranks
+        if cell is not None:
+            predicted, observed = self.table["predicted_ranks"][cell], self.table["observed_ranks"][cell]
+        return Table({"rank": np.arange(1, len(predicted) + 1), "predicted": predicted, "observed": observed})
 
     def draw(self, drawn: Table, *, cell: int | None = None, **style: Any) -> None:
         """Draw the two distributions, of all rows or of one bin."""
@@ -262,15 +265,15 @@ class CurveView(View):
             ax.fill_between(value, *ends, color=look["color"], alpha=0.18, linewidth=0)
             ax.plot(value, drawn[side], **line)
         first, last = value.min(), value.max()
-        low, high = self.extra["range"]
+        low, high = self.result.kuiper_range
         if self.result.p_value <= 0.05 and high - low <= 0.9 * (last - first):  # else it is everywhere
             ax.axvspan(max(low, first), min(high, last), **SHADE | {"alpha": 0.45, "zorder": 0})
-        if "density" in self.extra:
+        if self.result.density is not None:
             bottom, top = ax.get_ylim()
             pad = 0.02 * (last - first or 1.0)
             ax.set_ylim(max(bottom - 0.15 * (top - bottom), min(bottom, 0.0)), top)
             ax.set_xlim(first - pad, last + pad)
-            self.bars_beneath(self.extra["density"])
+            self.bars_beneath(self.result.density)
         up = f"{word.capitalize()}, with 95% bands"
         self.labelled(self.settings["column"], up, rates="y", legend="best", title=name)
 

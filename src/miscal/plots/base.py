@@ -15,7 +15,7 @@ from miscal.data.checks import one_of
 from miscal.data.errors import MissingExtra, check_named, refusal
 from miscal.data.predictions import Predictions
 from miscal.data.responses import RESPONSES
-from miscal.results import Result, Table
+from miscal.results import Histogram, Result, Table
 
 # Told apart by every common kind of colour blindness, in print and on both backgrounds.
 OVER = "#c2571a"  # predicted more than happened
@@ -45,26 +45,26 @@ class View:
     """One kind of figure of a result: `frame()` is exactly what is drawn."""
 
     needs = ""  # what a result must have
-    part = ""  # the table in its `extra` that is that
+    part = ""  # the field of the result that is drawn in place of its table
     columns: tuple[str, ...] = ()
     size = (5.2, 5.0)  # inches of a figure of its own
     a_row = 0.0  # by how many it is higher for each row that is drawn
     most = 0  # rows that are drawn, of those that are in order of importance
     ax_: Any  # where it is drawn
 
-    def __init__(self, result: Result, most: int | None = None) -> None:
+    def __init__(self, result: Any, most: int | None = None) -> None:
         if not self.suits(result):
             raise refusal(f"must have {self.needs}", "the result", hint="choose another kind")
         self.result = result
-        self.extra, self.settings = result.extra, result.settings
-        self.table: Table = result.extra[self.part] if self.part else result.table
+        self.settings = result.settings
+        self.table: Table = getattr(result, self.part) if self.part else result.table
         if most is not None:
             self.most = most
 
     @classmethod
     def suits(cls, result: Result) -> bool:
         """Whether the view can show a result."""
-        return not cls.part or cls.part in result.extra
+        return not cls.part or getattr(result, cls.part, None) is not None
 
     def frame(self) -> Table:
         """Exactly what is drawn: where a view does not say otherwise, its columns of the rows that it has chosen."""
@@ -155,13 +155,13 @@ class View:
         ax.plot(x, y, **{"marker": "o", "markersize": 4, "linewidth": 1.2} | line)
         ax.set(xlim=ends, ylim=ends, aspect="equal")
 
-    def bars_beneath(self, given: Mapping[str, Any]) -> None:
+    def bars_beneath(self, histogram: Histogram) -> None:
         """Bars of how many rows there are between some edges, in the lowest tenth of the axes."""
-        rows = np.asarray(given["rows"])
+        rows = np.asarray(histogram.rows)
         place = self.ax_.get_xaxis_transform()
         height = 0.1 * rows / max(rows.max(), 1e-300)
         look = {"fill": True, "color": QUIET, "alpha": 0.4, "zorder": 0}
-        self.ax_.stairs(height, given["edges"], **look, transform=place)
+        self.ax_.stairs(height, histogram.edges, **look, transform=place)
 
     def tinted(self, gap: Array) -> Array:
         """The colour of each gap, which the legend then explains; gaps of 0 are quiet."""

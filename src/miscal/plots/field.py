@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.arrays import Array
+from miscal.metrics.field import FieldResult
 from miscal.plots.base import BAND, DASHED, FINE, INK, QUIET, SHADE, Display, View, colours, short
 from miscal.results import Result, Table
 from miscal.stats.multiplicity import adjusted_z
@@ -37,7 +38,7 @@ class Funnel(View):
 
     def _unit(self) -> float:
         """The variance of a row of the mean rate; of other means, that which is usual."""
-        table, tally = self.table, self.extra["tally"]
+        table, tally = self.table, self.result.tally
         if self.means:
             return float(np.nanmedian(table["error"] ** 2 * table["weight"]))
         mean = float(tally.predicted.sum() / tally.weight.sum())
@@ -124,12 +125,12 @@ class FieldMap(View):
     @classmethod
     def suits(cls, result: Result) -> bool:
         """Whether two fields are crossed."""
-        return len(result.extra.get("parts", ())) == 2
+        return isinstance(result, FieldResult) and result.parts is not None and len(result.parts) == 2
 
     def frame(self) -> Table:
         """Combinations that are drawn: both levels, rows, shrunken gap, and whether it is beyond noise."""
         table = self.table
-        one, two = (np.array(part, dtype=object) for part in self.extra["parts"])
+        one, two = (np.array(part, dtype=object) for part in self.result.parts)
         drawn = {name: table[name] for name in ("rows", "shrunken")}
         every = Table({"one": one, "two": two, **drawn, "real": table["p_adjusted"] < LEVEL})
         return every.take(self._largest(one) & self._largest(two))
@@ -183,5 +184,6 @@ class FieldDisplay(Display):
     @classmethod
     def usual(cls, result: Result) -> str:
         """A map of two short crossed fields, a list of few levels, a funnel of many."""
-        small = FieldMap.suits(result) and all(len(set(part)) <= FEW for part in result.extra["parts"])
+        parts = result.parts if isinstance(result, FieldResult) and FieldMap.suits(result) else None
+        small = parts is not None and all(len(set(part)) <= FEW for part in parts)
         return "map" if small else "caterpillar" if result.table.rows <= FEW else "funnel"

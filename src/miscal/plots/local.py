@@ -1,16 +1,17 @@
 """Figures by subpopulation (running totals, the worst in rank) and by neighbourhood (paper 002: a map, the worst)."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from textwrap import fill
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from miscal.metrics.neighbourhood import NeighbourhoodResult
 from miscal.plots.along import Cumulative
 from miscal.plots.base import DASHES, DOTS, INK, OVER, QUIET, SHADE, UNDER, Display, View, colours, short
-from miscal.results import Result, Table, p_text
+from miscal.results import CumulativeCurve, Result, Table, p_text
 
 FEWEST = 20  # rows of a bin that is drawn
 MOST = 20_000  # points drawn of a bin
@@ -29,11 +30,11 @@ class LocalMapView(View):
     @classmethod
     def suits(cls, result: Result) -> bool:
         """Whether there are two features."""
-        return bool(result.extra["map"].features.shape[1] >= 2)
+        return isinstance(result, NeighbourhoodResult) and bool(result.local_map.features.shape[1] >= 2)
 
-    def __init__(self, result: Result, most: int | None = None) -> None:
+    def __init__(self, result: Any, most: int | None = None) -> None:
         super().__init__(result, most)
-        local = self.local = result.extra["map"]
+        local = self.local = result.local_map
         rows = np.bincount(local.cells)
         weight = np.bincount(local.cells, local.weight)
         off = np.bincount(local.cells, local.weight * local.residual)
@@ -135,9 +136,9 @@ class SubpopulationCumulative(Cumulative):
     """Cumulative differences of the full population and of the worst subpopulations, each with its noise band."""
 
     @property
-    def curves(self) -> Sequence[Mapping[str, Any]]:
-        """What is drawn, a curve a panel."""
-        return list(self.extra["cumulative"])
+    def curves(self) -> Sequence[CumulativeCurve]:
+        """The curves, one per panel, each with its label."""
+        return list(self.result.cumulative)
 
     def told(self, label: str, kuiper: str) -> str:
         """Its rows, its error, also in standard deviations, and the p-value."""
@@ -164,7 +165,7 @@ class WorstSubpopulations(View):
     def draw(self, drawn: Table, **style: Any) -> None:
         """Draw a line a subpopulation."""
         ax = self.ax_
-        mean, critical = self.extra["null_mean"], self.extra["null_critical"]
+        mean, critical = self.result.null_mean, self.result.null_critical
         if not math.isnan(critical):
             ax.axvspan(0, critical, **SHADE | {"alpha": 0.55}, label="95% of the largest by chance")
             look = {"color": QUIET, "linewidth": 1, "linestyle": DOTS}

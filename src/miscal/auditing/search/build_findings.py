@@ -140,7 +140,7 @@ def _least_gaps(rows: SearchContext, raw: CellSums, chances: Floats) -> Floats:
 
 def form_and_ranges(place: Candidate, looked: TargetSearch) -> tuple[str, tuple[ScoreRange, ...]]:
     """How a place errs, and the two ranges of the score that disagree if any do. Of all rows: by the score's bins."""
-    grid, bins = looked.rows.grid, looked.score.extra["tally"]
+    grid, bins = looked.rows.grid, looked.score.tally
     if place is looked.whole:
         own, edges = along_of_tally(bins, looked.rows), bins.cells.edges
     elif place.along is not None:

@@ -272,8 +272,7 @@ class CellGrid:
         edges = self.parts[0].edges
         if edges is None or not self.ordered:
             return None
-        extra = self.result.extra
-        ends, p_value = extra.get("range"), extra.get("kuiper_p_value", self.result.p_value)
+        ends, p_value = self.result.kuiper_range, self.result.kuiper_p_value
         if ends is None or math.isnan(p_value):
             return None
         low, high = bin_index(np.array(ends, float), edges).tolist()

@@ -30,16 +30,14 @@ from miscal.auditing.search.coded_columns import CodedColumn, calendar_edges, fi
 from miscal.auditing.search.score_profiles import alongs, shapes_of, tested, whole_along
 from miscal.auditing.search.score_tails import extreme_places, fine_sums
 from miscal.cells.coding import range_pooling
-from miscal.codes.inference import Method
 from miscal.data.arrays import Array, Plain
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
 from miscal.data.target import TargetData, pair
 from miscal.metrics.curves import curve_of
-from miscal.metrics.field import by_field
+from miscal.metrics.field import FieldResult, by_field
 from miscal.metrics.score import by_score
-from miscal.metrics.variable import by_variable, density_of
-from miscal.results import Result
+from miscal.metrics.variable import VariableResult, by_variable, density_of
 from miscal.stats.cell_sums import EFFECTIVE_EVENTS
 from miscal.stats.isotonic import beyond_score
 from miscal.stats.null_model import choose_null
@@ -131,13 +129,14 @@ def look(
         if own not in parts:
             parts[own] = fine_part(column, compared.weight, compared.count)
         part = parts[own]
-        result, p_value = None, None
+        result: VariableResult | FieldResult | None = None
+        p_value = None
         if judged and column.nominal:
             result = by_field(predictions, own, **options)
             p_value = result.table["p_value"]
         elif judged:
-            result = by_variable(predictions, own, bins=_shown(column), curve=False, **options)
-            result = with_curve(result, compared, column, chosen) if wanted.effort != "quick" else result
+            ranges = by_variable(predictions, own, bins=_shown(column), curve=False, **options)
+            result = with_curve(ranges, compared, column, chosen) if wanted.effort != "quick" else ranges
         group = group_of([part], "field" if column.nominal else "variable", rows, p_value)
         if result is not None:
             group.result = result
@@ -198,14 +197,14 @@ def judge(looks: Sequence[TargetSearch], level: float) -> Multiplicity:
 def judge_columns(looked: TargetSearch, tests: Multiplicity) -> None:
     """Test the score and every column."""
     looked.tests = tests
-    rows, kuiper = looked.rows, looked.score.extra["kuiper_noise"]
+    rows, kuiper = looked.rows, looked.score.kuiper
     # A simulated p-value cannot be small enough to be seen among thousands of tests: it gets a share of its own.
-    family, p_value = "score" if Method(kuiper["method"]).simulated else "columns", kuiper["p_value"]
+    family, p_value = "score" if kuiper.simulated else "columns", kuiper.p_value
     along = whole_along(looked)
     every = np.arange(rows.raw.rows)
     sums = looked.all or (sums_of(rows.raw, every), sums_of(rows.beyond, every))
     own = RowMaskSegment("score", np.ones(every.size, bool), looked.scope or "the whole table")
-    bound = p_value <= kuiper.get("least", 0.0)
+    bound = kuiper.simulated_bound
     looked.whole = Candidate(own, (), p_value, family, *sums, along=along, bound=bound)
     chance = float(np.fmin(tested(along.raw, rows).p_value, 1.0))
     looked.bent = replace(looked.whole, p_value=chance, bound=False, family="columns")
@@ -235,8 +234,8 @@ def curve_rows(rows: int, random_state: int) -> Array:
     return np.sort(np.random.default_rng(random_state).choice(rows, MOST_ROWS, replace=False))
 
 
-def with_curve(result: Result, compared: TargetData, column: Column, chosen: Array) -> Result:
-    """The result with `extra["curve"]`, and `extra["curve_rows"]` where not all rows were used."""
+def with_curve(result: VariableResult, compared: TargetData, column: Column, chosen: Array) -> VariableResult:
+    """The result with its curve, and `curve_rows` where not all rows were used."""
     rows = chosen[~np.isnan(column.values[chosen])]
     if rows.size < LEAST_ROWS:
         return result
@@ -248,14 +247,12 @@ def with_curve(result: Result, compared: TargetData, column: Column, chosen: Arr
         return result
     taken, seed = compared.take(rows), result.settings["random_state"]
     smooth = curve_of(taken, values, grid=grid, span=SPAN, random_state=seed)
-    extra = {
-        **result.extra,
-        "curve": smooth.frame(),
-        "density": density_of(values, taken, integer=column.integer),
-    }
-    if chosen.size < compared.rows:
-        extra["curve_rows"] = rows.size
-    return replace(result, extra=extra)
+    return replace(
+        result,
+        curve=smooth.frame(),
+        density=density_of(values, taken, integer=column.integer),
+        curve_rows=rows.size if chosen.size < compared.rows else None,
+    )
 
 
 ALONE = {

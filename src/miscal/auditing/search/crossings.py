@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, islice
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
 
@@ -25,9 +24,9 @@ from miscal.codes.inference import Null
 from miscal.data.columns import Column
 from miscal.data.libraries import special
 from miscal.data.predictions import Predictions
-from miscal.metrics.neighbourhood import by_neighbourhood
-from miscal.metrics.subpopulation import by_subpopulation, subpopulation_curve
-from miscal.results import Result
+from miscal.metrics.neighbourhood import MapGrid, NeighbourhoodResult, by_neighbourhood
+from miscal.metrics.subpopulation import SubpopulationResult, by_subpopulation, subpopulation_curve
+from miscal.results import CumulativeCurve, Result
 
 SUSPECT = 0.25  # a column less surprising than this is not crossed with another that is not either
 SAME = 0.6  # share of its information that a column may have in common with another
@@ -208,16 +207,16 @@ def look_at_subpopulations(predictions: Predictions, looked: TargetSearch, wante
         int(result.table.rows * factor),
         _places(predictions, looked, result, factor),
     )
-    looked.further.append(
-        replace(result, extra={**result.extra, "cumulative": _curves(predictions, looked, result)})
-    )
+    looked.further.append(replace(result, cumulative=_curves(predictions, looked, result)))
 
 
-def _curves(predictions: Predictions, looked: TargetSearch, result: Result) -> list[dict[str, Any]]:
+def _curves(
+    predictions: Predictions, looked: TargetSearch, result: SubpopulationResult
+) -> list[CumulativeCurve]:
     """Running totals of the whole table and of the worst subpopulations that are not much the same rows."""
     rows, units = ordered(looked.rows.raw), looked.rows.noise.units
     kept = [(FULL, np.ones(predictions.rows, bool))]
-    named = zip(result.table["label"], result.extra["definitions"].every, strict=True)
+    named = zip(result.table["label"], result.definitions.every, strict=True)
     for name, one in islice(named, LOOKED_AT):
         if not one.conditions or len(kept) > DRAWN:
             continue
@@ -227,7 +226,7 @@ def _curves(predictions: Predictions, looked: TargetSearch, result: Result) -> l
     made = []
     for name, own in kept:
         curve = subpopulation_curve(rows, np.flatnonzero(own[rows.order]), units, POINTS)
-        made.append({"label": name, **curve})
+        made.append(replace(curve, label=name))
     return made
 
 
@@ -240,10 +239,12 @@ def _times_more(fit: Iterable[Column], chosen: Iterable[Column]) -> float:
     return max(1.0, float(every[1 : DEPTH + 1].sum() / max(some[1 : DEPTH + 1].sum(), 1.0)))
 
 
-def _places(predictions: Predictions, looked: TargetSearch, result: Result, factor: float) -> list[Candidate]:
+def _places(
+    predictions: Predictions, looked: TargetSearch, result: SubpopulationResult, factor: float
+) -> list[Candidate]:
     """The worst subpopulations of two columns or more, with their rows."""
     places: list[Candidate] = []
-    table, definitions = result.table, result.extra["definitions"].every
+    table, definitions = result.table, result.definitions.every
     for definition, name, p in zip(definitions, table["label"], table["p_adjusted"], strict=True):
         if not p * factor <= 0.2 or len(places) >= PLACES:
             break
@@ -302,10 +303,10 @@ def look_at_neighbourhoods(predictions: Predictions, looked: TargetSearch, wante
     looked.further += [result for result in maps[:3] if result.p_value <= wanted.level]
 
 
-def _mapped(predictions: Predictions, result: Result) -> Result:
+def _mapped(predictions: Predictions, result: NeighbourhoodResult) -> NeighbourhoodResult:
     """The result with its map as a grid: mean gap and standard errors of the rows in each cell of the plane."""
     values = np.stack([predictions.columns[name].values for name in result.settings["columns"]])
-    local, known = result.extra["map"], ~np.isnan(values).any(axis=0)
+    local, known = result.local_map, ~np.isnan(values).any(axis=0)
     low, high = np.nanquantile(values, [0.01, 0.99], axis=1)
     if (low >= high).any():
         return result
@@ -317,7 +318,4 @@ def _mapped(predictions: Predictions, result: Result) -> Result:
         weights = None, gap, np.nan_to_num(gap / error)
         rows, *sums = (np.histogram2d(up, across, bins=[y, x], weights=each)[0] for each in weights)
         mean, size = sums / rows
-    grid = {"x": x, "y": y, "gap": mean, "deviations": size, "rows": rows}
-    return replace(
-        result, extra={**result.extra, "grid": {name: each.tolist() for name, each in grid.items()}}
-    )
+    return replace(result, grid=MapGrid(*(values.tolist() for values in (x, y, mean, size, rows))))

@@ -93,7 +93,7 @@ def tested(along: ScoreProfile, rows: SearchContext) -> ShapeTest:
 
 def whole_along(looked: TargetSearch) -> RawAndRecalibrated:
     """The sums of all rows along the score, in the cells in which places have theirs."""
-    rows, bins = looked.rows, looked.score.extra["tally"]
+    rows, bins = looked.rows, looked.score.tally
     # Of a field with very many levels the largest alone are added along the score.
     for group in looked.columns:
         if group.along is not None and group.along.raw.rows.sum() == bins.rows.sum():
