@@ -52,8 +52,8 @@ FAULTS = [
     ),
     (
         "stats/metric_null.py",
-        "(1.0 + _reaching(drawn, values)) / (1.0 + len(drawn))",
-        "_reaching(drawn, values) / len(drawn)",
+        "(1.0 + _exceedances(drawn, values)) / (1.0 + len(drawn))",
+        "_exceedances(drawn, values) / len(drawn)",
         "tests/stats/test_metric_null.py",
     ),
     (
@@ -64,8 +64,8 @@ FAULTS = [
     ),
     (
         "stats/sign_flip.py",
-        "np.clip(2.0 * tail, _rarest(number), 1.0)",
-        "np.clip(tail, _rarest(number), 1.0)",
+        "np.clip(2.0 * tail, _smallest_p(number), 1.0)",
+        "np.clip(tail, _smallest_p(number), 1.0)",
         "tests/stats/test_cell_tests.py tests/papers/test_inference.py",
     ),
     (
@@ -162,7 +162,7 @@ FAULTS = [
     (
         "stats/null_draws.py",
         "return CellDraws(Method.CLUSTER_DRAWS, by_cluster.block)",
-        "return _flips(sums, cluster_blocks(rows), how, draws)",
+        "return _sign_flip_draws(sums, cluster_blocks(rows), how, draws)",
         "tests/unit/test_field_false_alarms.py",
     ),
     (

@@ -79,7 +79,7 @@ def alarms(p_values: Sequence[float], level: float = 0.05) -> dict[str, Any]:
 def without_smooth_noise() -> Iterator[None]:
     """Results without the draws of SmoothECE, which no other test and no finding reads: half of the time of a score."""
     with patch(
-        "miscal.metrics.score.smooth_noise",
+        "miscal.metrics.score.smooth_ece_null",
         lambda _, value, *__, **___: NullSummary.unknown(value, Method.NO_SIMULATIONS),
     ):
         yield

@@ -132,7 +132,7 @@ def one(kind: str, error: str, seed: int, smallest: bool = True) -> dict[str, fl
     made = miscal.Predictions(y.astype(int), p, columns={"x": x.astype(str) if kind == "by_field" else x})
     found = {"miscal": p_value(kind, made, seed), **KINDS[kind][0](p, y, x)}
     if smallest and error != "none":
-        with patch("miscal.stats.combined_test.combined", lambda alone, _: 1.0 / alone.min(axis=1)):
+        with patch("miscal.stats.combined_test.sum_of_inverses", lambda alone, _: 1.0 / alone.min(axis=1)):
             found["smallest"] = p_value(kind, made, seed)
     return found
 

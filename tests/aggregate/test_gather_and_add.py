@@ -24,7 +24,7 @@ from miscal.aggregate.tally import Tally
 from miscal.cells.condition import Condition, Conjunction
 from miscal.cells.partitions import LevelPooling, Levels
 from miscal.data.target import pair
-from miscal.stats.null_model import sums_depend_on_outcome
+from miscal.stats.null_model import weights_depend_on_outcome
 from tests.aggregate import tables
 
 ROWS = 30_000
@@ -263,7 +263,7 @@ def test_sums_are_those_of_memory(made: pa.Table, folder: Path, options: dict[st
     rows = compared.rows if compared.count is None else compared.count.sum()
     assert added.tallies[requests[0]].counts.sum() == rows
     assert added.weights.any() == ("weight" in options)
-    assert not sums_depend_on_outcome(added.weights)
+    assert not weights_depend_on_outcome(added.weights)
 
 
 def test_sums_do_not_depend_on_batches_or_threads(made: pa.Table, folder: Path) -> None:
@@ -289,7 +289,7 @@ def test_weights_that_depend_on_the_outcome(made: pa.Table) -> None:
     weighed = made.append_column("w", pa.array(np.where(y == 1, 2.0, 5.0)))
     every_score = RangeCells(SCORE, np.array([0.0, 1.0]))
     added = add_up(open_source(weighed), ColumnRoles("y", "p", weight="w"), "auto", [every_score])
-    assert sums_depend_on_outcome(added.weights)
+    assert weights_depend_on_outcome(added.weights)
     memory = weight_sums(np.where(y == 1, 2.0, 5.0), y, made["p"].to_numpy())
     np.testing.assert_allclose(added.weights, memory, rtol=1e-12)
     assert added.tallies[every_score].counts.sum() == ROWS

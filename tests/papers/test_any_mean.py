@@ -12,7 +12,7 @@ from scipy import stats
 import miscal
 from miscal import metrics
 from miscal.data.target import pair
-from miscal.stats.null_model import BINS, LEAST, ResidualVariance
+from miscal.stats.null_model import MIN_ROWS_PER_BIN, VARIANCE_BINS, ResidualVariance
 
 
 def world(rows=900, seed=2):
@@ -50,7 +50,7 @@ def test_levels_with_exposure_are_totals_over_totals():
 
 def usual_twin(claims, rate, exposure):
     """Mean squared residual a unit of exposure, in bins of equally many rows by prediction."""
-    bins = min(max(len(claims) // LEAST, 1), BINS)
+    bins = min(max(len(claims) // MIN_ROWS_PER_BIN, 1), VARIANCE_BINS)
     borders = sorted(set(np.quantile(rate, [k / bins for k in range(1, bins)])))
     squares, years = [0.0] * (len(borders) + 1), [0.0] * (len(borders) + 1)
     for y, p, e in zip(claims, rate, exposure, strict=True):

@@ -13,8 +13,8 @@ from miscal.data.target import TargetData
 from miscal.stats import metric_null
 from miscal.stats.binomial import cell_p_values
 from miscal.stats.cell_sums import CellTestSettings, rows_of_cells
-from miscal.stats.isotonic import beyond_score, fold_of_rows
-from miscal.stats.kuiper import brownian_range_isf, brownian_range_p, simulated_walk, walk_spans
+from miscal.stats.isotonic import assign_folds, cross_fitted_score
+from miscal.stats.kuiper import brownian_range_isf, brownian_range_p, cumulative_ranges, simulated_kuiper
 from miscal.stats.metric_null import PooledError, aggregate_null
 from miscal.stats.multiplicity import holm
 from miscal.stats.null_draws import cell_draws
@@ -266,8 +266,8 @@ def test_simulated_walk_is_brute_force_with_ties_and_weights(monkeypatch):
     brute = np.array([span(generator.random(400) < p) for _ in range(3000)])
     keys, codes = np.unique(p, return_inverse=True)
     rows = rows_of_cells(codes, keys.size, TargetData(p, y, weight=w))
-    monkeypatch.setattr(metric_null, "STOP", 3000)  # all draws are made
-    found = simulated_walk(span(y), rows, CellTestSettings(), draws=2999)
+    monkeypatch.setattr(metric_null, "ENOUGH_EXCEEDANCES", 3000)  # all draws are made
+    found = simulated_kuiper(span(y), rows, CellTestSettings(), draws=2999)
     truth = np.mean(brute >= span(y) - 1e-12)
     assert found.p_value == pytest.approx(truth, abs=6 * math.sqrt(max(truth * (1 - truth), 0.01) / 1500))
     assert found.noise_floor == pytest.approx(brute.mean(), abs=6 * brute.std() / math.sqrt(1500))
@@ -275,7 +275,7 @@ def test_simulated_walk_is_brute_force_with_ties_and_weights(monkeypatch):
 
 def test_walk_range_of_cells_is_the_walk_over_tied_rows():
     predicted, observed = np.array([1.0, 2.0, 0.5]), np.array([[3.0, 0.0, 1.0], [1.0, 2.0, 0.5]])
-    assert walk_spans(observed - predicted).tolist() == [2.0, 0.0]
+    assert cumulative_ranges(observed - predicted).tolist() == [2.0, 0.0]
 
 
 # --------------------------------------------------------------------------------------------- beyond the score
@@ -286,9 +286,9 @@ def test_beyond_score_is_isotonic_regression_of_the_other_folds():
     score = np.round(generator.random(600), 2)
     y = (generator.random(600) < score**2).astype(float)
     w = generator.integers(1, 5, 600).astype(float)
-    fold = fold_of_rows(600, 5, random_state=9)
+    fold = assign_folds(600, 5, random_state=9)
     expected = np.empty(600)
     for index in range(5):
         model = IsotonicRegression(out_of_bounds="clip").fit(score[fold != index], y[fold != index], w[fold != index])
         expected[fold == index] = model.predict(score[fold == index])
-    assert np.allclose(beyond_score(TargetData(score, y, w), random_state=9), expected, atol=1e-12, rtol=0)
+    assert np.allclose(cross_fitted_score(TargetData(score, y, w), random_state=9), expected, atol=1e-12, rtol=0)

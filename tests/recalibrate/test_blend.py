@@ -26,7 +26,7 @@ from miscal.recalibrate import (
     VariableTree,
 )
 from miscal.recalibrate.combined import blend_weights
-from miscal.stats.isotonic import fold_of_rows
+from miscal.stats.isotonic import assign_folds
 
 MEMBERS = [
     Identity(),
@@ -71,7 +71,7 @@ def test_weights_are_those_of_cross_fitted_rows(rows: tuple[np.ndarray, np.ndarr
     p, y, _ = rows
     members = [Identity(), BetaCalibration(), HistogramBinning(bins=5)]
     made = Blend(members, cv=3, random_state=4).fit(p, y)
-    folds = fold_of_rows(len(y), 3, random_state=4)
+    folds = assign_folds(len(y), 3, random_state=4)
     seen = np.empty((3, len(y), 2))
     for i, fold in itertools.product(range(3), range(3)):
         train = folds != fold

@@ -18,7 +18,7 @@ from miscal.recalibrate import (
     Recalibrator,
     choose,
 )
-from miscal.stats.isotonic import fold_of_rows
+from miscal.stats.isotonic import assign_folds
 from tests.trials import too_often
 
 
@@ -187,7 +187,7 @@ def test_the_p_value_holds_for_right_probabilities_and_is_small_for_wrong_ones()
     p = rng.beta(2, 3, 2000)
     y = (rng.random(2000) < 0.85 * p).astype(int)
     found = choose(p, y, candidates={"platt": PlattScaling()}, cv=2)
-    folds = fold_of_rows(2000, 2, random_state=0)
+    folds = assign_folds(2000, 2, random_state=0)
     moved = np.empty(2000)
     for fold in range(2):
         train = folds != fold

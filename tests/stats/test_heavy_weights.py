@@ -7,8 +7,8 @@ import pytest
 
 import miscal
 from miscal.stats.cell_sums import CellSums, CellTestSettings
-from miscal.stats.combined_test import Quadratic, drawn_tests, omnibus
-from miscal.stats.kuiper import walk_spans
+from miscal.stats.combined_test import QuadraticTest, combine_tests, draw_tests
+from miscal.stats.kuiper import cumulative_ranges
 
 
 def drawn(seed: int, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -25,8 +25,8 @@ def test_sums_of_heavy_weights() -> None:
         cell = np.unique(np.minimum(200 * passed / passed[-1], 199).astype(int), return_inverse=True)[1]
         columns = (np.ones(p.size), w, w * w, w * p, w * y, w * w * p * (1 - p), (w * (y - p)) ** 2)
         sums = CellSums(*(np.bincount(cell, values) for values in columns))
-        tests = {"total": Quadratic.of(sums, np.ones((1, sums.rows.size))), "walk": walk_spans}
-        found.append(omnibus([*tests], drawn_tests(sums, tests, CellTestSettings(weighted=True), 199)).p_value)
+        tests = {"total": QuadraticTest.of(sums, np.ones((1, sums.rows.size))), "walk": cumulative_ranges}
+        found.append(combine_tests([*tests], draw_tests(sums, tests, CellTestSettings(weighted=True), 199)).p_value)
     assert np.sum(np.array(found) <= 0.05) <= 28  # 12% before, 36 of 300; P(more than 28) at 7% is 5%
 
 

@@ -15,8 +15,8 @@ from miscal.codes.inference import Method
 from miscal.data.target import TargetData
 from miscal.stats.binomial import cell_p_values
 from miscal.stats.cell_sums import CellSums, CellTestSettings, rows_of_cells
-from miscal.stats.intervals import agreeing, cell_gap_intervals
-from miscal.stats.isotonic import beyond_score, fold_of_rows
+from miscal.stats.intervals import agree_with_tests, cell_gap_intervals
+from miscal.stats.isotonic import assign_folds, cross_fitted_score
 from miscal.stats.kuiper import RANGE_MEAN, brownian_range_isf, brownian_range_p, kuiper_p_value
 from miscal.stats.metric_null import PooledError, aggregate_null, max_statistic_p, seminorm_interval, summary_of_draws
 from miscal.stats.multiplicity import adjusted_z, holm, minimum_detectable_gap
@@ -263,7 +263,7 @@ def test_intervals_exclude_0_exactly_where_the_adjusted_test_rejects():
     """Holm rejects more than Bonferroni's intervals, and a cell that was not judged excludes nothing."""
     low, high = np.array([0.1, -0.01, 0.02, -0.3, 0.1]), np.array([0.3, 0.2, 0.2, 0.1, 0.4])
     gap, adjusted = np.array([0.2, 0.1, 0.1, -0.1, 0.2]), np.array([0.01, 0.04, 0.06, 0.05, np.nan])
-    low, high = agreeing(low, high, gap, adjusted, 0.05)
+    low, high = agree_with_tests(low, high, gap, adjusted, 0.05)
     assert ((low > 0) | (high < 0)).tolist() == [True, True, False, True, False]
     assert (low <= gap).all()
     assert (gap <= high).all()
@@ -316,27 +316,27 @@ def test_beyond_score_removes_a_global_error_and_keeps_a_local_one():
     group = generator.random(size) < 0.1
     truth = np.clip(p**1.5 + 0.1 * group, 0, 1)
     y = (generator.random(size) < truth).astype(float)
-    left = beyond_score(TargetData(p, y))
+    left = cross_fitted_score(TargetData(p, y))
     elsewhere = ~group & (p < 0.5)
     assert abs((left - y)[group].mean()) > 0.07
     assert abs((p - y)[elsewhere].mean()) > 0.05
     assert abs((left - y)[elsewhere].mean()) < 0.02
-    assert np.array_equal(left, beyond_score(TargetData(p, y)))
-    assert not np.array_equal(left, beyond_score(TargetData(p, y), random_state=1))
+    assert np.array_equal(left, cross_fitted_score(TargetData(p, y)))
+    assert not np.array_equal(left, cross_fitted_score(TargetData(p, y), random_state=1))
 
 
 def test_folds_are_even_and_never_split_a_cluster():
-    fold = fold_of_rows(103, 5)
+    fold = assign_folds(103, 5)
     assert sorted(np.bincount(fold).tolist()) == [20, 20, 21, 21, 21]
     cluster = np.random.default_rng(0).integers(0, 12, 103)
-    fold = fold_of_rows(103, 5, cluster=cluster)
+    fold = assign_folds(103, 5, cluster=cluster)
     assert all(np.unique(fold[cluster == name]).size == 1 for name in range(12))
 
 
 def test_beyond_score_takes_edge_cases():
-    assert beyond_score(TargetData(np.array([0.3]), np.array([1.0]))).tolist() == [0.3]  # nothing to learn from
+    assert cross_fitted_score(TargetData(np.array([0.3]), np.array([1.0]))).tolist() == [0.3]  # nothing to learn from
     weightless = TargetData(np.full(6, 0.3), np.tile([1.0, 0.0], 3), np.zeros(6))
-    assert np.isfinite(beyond_score(weightless)).all()
+    assert np.isfinite(cross_fitted_score(weightless)).all()
 
 
 def test_an_interval_of_an_error_does_not_begin_below_nothing():

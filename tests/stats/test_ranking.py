@@ -17,14 +17,14 @@ from miscal.stats.metric_null import PooledError, aggregate_null
 from miscal.stats.multiplicity import adjusted_z
 from miscal.stats.null_draws import cell_draws
 from miscal.stats.null_model import NullModel
-from miscal.stats.shrinkage import shrunken_gap
+from miscal.stats.shrinkage import selection_adjusted_gap
 from tests.reference_sums import sums_of_rows
 
 
 def test_shrunken_gaps_solve_their_equation_and_never_grow():
     critical = adjusted_z(50)
     z = np.array([-9.0, -critical - 0.2, -1.0, 0.0, 2.0, critical + 0.01, 4.5, 30.0, 1e9])
-    m = shrunken_gap(z, np.ones(z.size), np.full(z.size, critical))
+    m = selection_adjusted_gap(z, np.ones(z.size), np.full(z.size, critical))
     picked = np.abs(z) > critical
     assert np.array_equal(m[~picked], z[~picked])
     assert (np.abs(m) <= np.abs(z) + 1e-9).all()
@@ -42,7 +42,7 @@ def test_shrinking_removes_much_of_the_winners_curse(tests, true):
     critical = adjusted_z(tests)
     picked = z[z > critical]
     raw = picked.mean() - true
-    left = shrunken_gap(picked, np.ones(picked.size), np.full(picked.size, critical)).mean() - true
+    left = selection_adjusted_gap(picked, np.ones(picked.size), np.full(picked.size, critical)).mean() - true
     assert abs(left) <= max(0.6 * raw, 0.2)
 
 
@@ -66,7 +66,7 @@ def test_sizes_of_rare_events_that_were_under_predicted_are_right_on_average(exp
         gap = place.off / n
         error, least = luck(rows, [place], np.array([tests]), 0.05)
         if gap < 0 and rows.p_values(place.raw)[0] <= 0.05 / tests:
-            said.append(shrunken_gap(gap, error, least)[0])
+            said.append(selection_adjusted_gap(gap, error, least)[0])
             raw.append(gap)
     true = expected * (1 - times) / n
     assert np.mean(raw) / true > 1.15
@@ -81,7 +81,7 @@ def test_sizes_of_few_clusters_are_right_on_average():
         y = random.random(p.size) < np.clip(0.42 + 0.09 * random.normal(size=20), 0, 1)[cluster]
         rows, place = place_of(p, y, cluster)
         if rows.exact_p(place.rows, 0.0) <= 0.05 / 30:
-            said.append(shrunken_gap(place.off / p.size, *luck(rows, [place], np.array([30]), 0.05))[0])
+            said.append(selection_adjusted_gap(place.off / p.size, *luck(rows, [place], np.array([30]), 0.05))[0])
     assert 60 < len(said) < 295
     assert np.mean(said) == pytest.approx(-0.12, rel=0.15)
 

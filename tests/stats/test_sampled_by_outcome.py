@@ -27,9 +27,11 @@ def test_a_planted_error_is_still_seen():
 def test_the_usual_noise_is_the_product_of_both_weights(kept, scale):
     """One kind weighs 10, the other 1: w(y - p) has the variance 10·p(1 - p), and sums of samples vary so."""
     found = [pair(study.sample(seed, kept, "as sampled")) for seed in range(60)]
-    spreads = [choose_null(each, "bernoulli").spread for each in found]
+    spreads = [choose_null(each, "bernoulli").residual_variance for each in found]
     assert np.mean([each.scale for each in spreads]) == pytest.approx(scale, rel=0.05)
-    usual = [each.at(rows.predicted, rows.first, rows.second).sum() for each, rows in zip(spreads, found, strict=True)]
+    usual = [
+        each.of_sum(rows.predicted, rows.first, rows.second).sum() for each, rows in zip(spreads, found, strict=True)
+    ]
     off = [float(np.sum(rows.weight * (rows.observed - rows.predicted))) for rows in found]
     assert np.mean(np.square(off)) == pytest.approx(np.mean(usual), rel=0.6)  # 60 squares of a normal: ± 18%
 

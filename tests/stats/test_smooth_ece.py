@@ -10,7 +10,7 @@ import pytest
 import miscal
 from miscal.data.target import TargetData, pair
 from miscal.metrics.score_errors import smooth_error
-from miscal.stats.smooth_ece import node_deviations, smooth_noise
+from miscal.stats.smooth_ece import node_deviations, smooth_ece_null
 from tests.trials import too_often
 
 TABLES, ROWS = 60, 800
@@ -22,7 +22,7 @@ def _judged(seed: int, slope: float = 1.0) -> float:
     score = rng.beta(2.0, 3.0, ROWS)
     odds = np.log(score / (1.0 - score))
     compared = pair(miscal.Predictions(rng.random(ROWS) < 1.0 / (1.0 + np.exp(-slope * odds)), score))
-    return smooth_noise(compared, smooth_error(compared), "bernoulli", random_state=seed).p_value
+    return smooth_ece_null(compared, smooth_error(compared), "bernoulli", random_state=seed).p_value
 
 
 @pytest.mark.slow
@@ -52,4 +52,4 @@ def test_clusters_and_few_events_have_no_p_value_and_say_why() -> None:
     assert math.isnan(noise["p_value"])
     assert "clusters" in noise["method"]
     rare = TargetData(np.full(400, 0.01), (rng.random(400) < 0.01).astype(np.uint8))
-    assert "events" in smooth_noise(rare, 0.01, "bernoulli").method
+    assert "events" in smooth_ece_null(rare, 0.01, "bernoulli").method

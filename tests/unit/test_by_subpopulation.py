@@ -17,8 +17,8 @@ from miscal.data.target import TargetData, pair
 from miscal.kernels.subpopulation import VARIANCE
 from miscal.metrics import multicalibration_error
 from miscal.stats.cell_sums import seed_of
-from miscal.stats.maxima import bonferroni_noise, no_quieter
-from miscal.stats.null_draws import WalkSteps
+from miscal.stats.maxima import bonferroni_null, raise_quiet_variances
+from miscal.stats.null_draws import ResidualDraws
 from miscal.stats.null_model import choose_null
 from studies.simulated import clustered
 from tests.trials import too_often
@@ -148,7 +148,7 @@ def test_rows_that_stand_for_several_are_as_noisy_as_the_several(rng):
     def variances(compared, chosen):
         rows = ordered(compared)
         found = search_lists(rows, [(np.flatnonzero(chosen[rows.order]).astype(np.int32), Definition())])
-        return no_quieter(rows, found, choose_null(compared, "bernoulli").spread)[0][:, VARIANCE]
+        return raise_quiet_variances(rows, found, choose_null(compared, "bernoulli").residual_variance)[0][:, VARIANCE]
 
     together = variances(TargetData(score, outcome, weight, count), mask)
     apart = variances(TargetData(score[again], outcome[again], weight[again]), mask[again])
@@ -183,7 +183,7 @@ def test_simulated_maximum_is_the_metric_of_simulated_outcomes(rng):
     result = by_subpopulation(p, subpopulations=40, simulations=20, min_information=0)
     compared = pair(p)
     rows = ordered(compared)
-    steps = WalkSteps.of(compared.take(rows.order), False, seed_of(0)).block(0, 20)
+    steps = ResidualDraws.of(compared.take(rows.order), False, seed_of(0)).block(0, 20)
     score = np.abs(rows.signed)
     values = []
     columns = p.columns.take(rows.order)
@@ -293,7 +293,7 @@ def test_bonferroni_is_near_the_simulation(rng):
 
     found = SubpopulationRequest(p.columns, list(p.columns), p.rows, None, None, 10, 5.0, 0).search(rows, 300)
     values = scaled_errors(found.stats)
-    noise = bonferroni_noise(found.stats, values)
+    noise = bonferroni_null(found.stats, values)
     unit = result.extra["deviation"]
     assert 0.97 < noise.summary.quantile / unit / result.extra["null_critical"] < 1.25
     assert noise.summary.p_value >= result.p_value * 0.6

@@ -13,7 +13,7 @@ from miscal.auditing.audit import Audit, audit
 from miscal.report.findings import Finding, flat
 from miscal.report.html.page import to_html
 from miscal.report.markdown import to_markdown
-from miscal.stats.score_shape import form_of, shape_test
+from miscal.stats.score_shape import miscalibration_form, shape_test
 
 pytestmark = pytest.mark.usefixtures("without_smooth_noise")
 
@@ -65,7 +65,7 @@ def test_other_forms(slope: float, shift: float, form: str) -> None:
 
 def test_the_middle_against_both_ends_is_uneven() -> None:
     off = np.array([20.0, 20.0, -20.0, -20.0, -20.0, -20.0, 20.0, 20.0])
-    form, (middle, outer) = form_of(off, np.full(8, 30.0), average=False, shape=True)
+    form, (middle, outer) = miscalibration_form(off, np.full(8, 30.0), average=False, shape=True)
     assert (form, middle, outer) == ("uneven", (2, 5), (0, 1))
     assert shape_test(off, np.full(8, 30.0)).p_value < 1e-4
 
@@ -73,7 +73,7 @@ def test_the_middle_against_both_ends_is_uneven() -> None:
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_two_ranges_that_err_the_same_way_are_uneven_and_none_is_too_extreme(sign: float) -> None:
     off = sign * np.array([1.0, 1.0, 1.0, 45.0])
-    form, ranges = form_of(off, np.full(4, 100.0), average=False, shape=True)
+    form, ranges = miscalibration_form(off, np.full(4, 100.0), average=False, shape=True)
     assert (form, ranges) == ("uneven", ((3, 3), (0, 2)))
 
 

@@ -14,7 +14,7 @@ from miscal.data.target import pair
 from miscal.metrics.field import shifted
 from miscal.metrics.losses import in_the_large
 from miscal.stats.cell_sums import CellSums
-from miscal.stats.shrinkage import _spread2, shrink
+from miscal.stats.shrinkage import _between_level_variance, shrink_level_gaps
 
 
 def predictions(rng, rows=6000, shift=None, levels=8, **columns):
@@ -65,7 +65,7 @@ def test_shrinkage_is_the_posterior_of_the_tree(rng):
     result = miscal.by_field(data, "child", parent="top")
     tally = result.extra["tally"]
     np.testing.assert_allclose(tally.gap, result.table["gap"])
-    (gap, low, high), spreads = shrink(CellSums.of(tally), tally.residual2, [parent])
+    (gap, low, high), spreads = shrink_level_gaps(CellSums.of(tally), tally.residual2, [parent])
     information = tally.variance
     value = tally.events_off / information
     noise = tally.residual2.sum() / tally.variance.sum() / information
@@ -102,12 +102,12 @@ def test_spread_solves_its_equation_and_outliers_do_not_blow_it_up(rng):
     noise = rng.uniform(0.01, 1.0, 400)
     parent = np.repeat(np.arange(4), 100)
     value = rng.normal(0, 0.7, 4)[parent] + rng.normal(0, 0.5, 400) + rng.normal(0, np.sqrt(noise))
-    assert _spread2(value, noise, parent) == pytest.approx(spread_twin(value, noise, parent), rel=1e-4)
-    assert np.sqrt(_spread2(value, noise, parent)) == pytest.approx(0.5, abs=0.1)
+    assert _between_level_variance(value, noise, parent) == pytest.approx(spread_twin(value, noise, parent), rel=1e-4)
+    assert np.sqrt(_between_level_variance(value, noise, parent)) == pytest.approx(0.5, abs=0.1)
     value[::40] += 30.0
-    assert np.sqrt(_spread2(value, noise, parent)) < 1.5  # 4.7 without the cap
-    assert _spread2(np.zeros(60), noise[:60], parent[:60]) == 0.0
-    assert _spread2(value[:2], noise[:2], np.array([0, 1])) == 0.0
+    assert np.sqrt(_between_level_variance(value, noise, parent)) < 1.5  # 4.7 without the cap
+    assert _between_level_variance(np.zeros(60), noise[:60], parent[:60]) == 0.0
+    assert _between_level_variance(value[:2], noise[:2], np.array([0, 1])) == 0.0
 
 
 def test_a_model_far_off_does_not_undo_the_shrinkage(rng):

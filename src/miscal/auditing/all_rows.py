@@ -35,7 +35,7 @@ from miscal.metrics.field import FieldResult
 from miscal.metrics.pooled import grid_edges
 from miscal.metrics.variable import VariableResult
 from miscal.stats.cell_sums import EFFECTIVE_EVENTS, CellSums, Floats
-from miscal.stats.null_model import sums_depend_on_outcome
+from miscal.stats.null_model import weights_depend_on_outcome
 
 MOST_CELLS = 1 << 17  # of one group and the score: what a pass keeps room for
 
@@ -163,7 +163,7 @@ class AllRows:
             variables=variables,
             fields=fields,
             aside=(*self.aside, *unread),
-            outcome_weights=sums_depend_on_outcome(added.weights),
+            outcome_weights=weights_depend_on_outcome(added.weights),
         )
         return summary, added
 

@@ -18,8 +18,13 @@ from miscal.report import wording
 from miscal.report.codec import Floats, JsonMapping, floats, parts
 from miscal.report.model import AuditReport, read_document
 from miscal.report.wording import span
+<<<<<<< HEAD
 from miscal.results import CellResult, Table
-from miscal.stats.cell_sums import unwarned
+from miscal.stats.cell_sums import ignore_warnings
+=======
+from miscal.results import Result, Table
+from miscal.stats.cell_sums import ignore_warnings
+>>>>>>> c53244c0 (Name the functions and constants of statistics by what they give)
 from miscal.stats.multiplicity import holm, paired_p
 from miscal.stats.normal import normal_p
 
@@ -173,7 +178,7 @@ def cells_of(result: CellResult, fine: Tally | None = None, *, clustered: bool) 
     if clustered:
         if "error" not in result.table:
             return None
-        with unwarned():
+        with ignore_warnings():
             ratio = (result.table["error"] * own["weight"]) ** 2 / own["residual2"]
         spread = np.maximum(np.nan_to_num(ratio, posinf=1.0), 1.0)
     made = own | {name: own[name] * spread for name in NOISE}

@@ -24,10 +24,15 @@ from miscal.metrics.score import ScoreResult
 from miscal.report.codec import SCHEMA
 from miscal.report.findings import Finding, flat
 from miscal.report.wording import number, plural
-from miscal.stats.cell_sums import CellSums, effective_events, unwarned
+<<<<<<< HEAD
+from miscal.stats.cell_sums import CellSums, effective_events, ignore_warnings
+=======
+from miscal.results import Result
+from miscal.stats.cell_sums import CellSums, effective_events, ignore_warnings
+>>>>>>> c53244c0 (Name the functions and constants of statistics by what they give)
 from miscal.stats.intervals import wald_p
 from miscal.stats.multiplicity import adjusted_z, minimum_detectable_gap
-from miscal.stats.normal import around
+from miscal.stats.normal import normal_interval
 
 RIGHT = {"slope": 1.0, "intercept": 0.0, "in_the_large": 0.0, "ratio": 1.0}  # values of a calibrated score
 MOST_GROUPS = 20  # levels up to which a column's groups are compared with one another
@@ -92,7 +97,7 @@ def _quiet(looked: TargetSearch, guilty: set[str], aside: list[Plain]) -> dict[s
         column, result = group.column, group.result
         if column.name in guilty or min(group.suspect, result.p_value) * len(looked.columns) <= tests.level:
             continue
-        with unwarned():
+        with ignore_warnings():
             error = np.sqrt(looked.rows.variance(group.raw)) / group.raw.weight * noise.units.scale
         tested = error if group.ordered else error[~np.isnan(group.p_value)]
         gaps = minimum_detectable_gap(tested, columns * group.searched, tests.level)
@@ -129,7 +134,7 @@ def differences(raw: CellSums, names: Sequence[str], rows: SearchContext) -> Pla
     noise, off, weight = rows.variance(raw) * scale**2, raw.off * scale, raw.weight
     rest = weight.sum() - weight
     kept = np.flatnonzero((weight > 0) & (rest > 0))
-    with unwarned():
+    with ignore_warnings():
         gap, others = off / weight, (off.sum() - off) / rest
         error = np.sqrt(noise / weight**2 + (noise.sum() - noise) / rest**2)
     reach = adjusted_z(max(kept.size, 1), 0.05) * error
@@ -191,8 +196,13 @@ def score_numbers(score: ScoreResult) -> Plain:
             "p_value": score.p_value,
             "interval": list(score.interval),
         },
+<<<<<<< HEAD
         "kuiper": score.kuiper_noise(),
         "gap": {"interval": around(gap, error), "error": error},
+=======
+        "kuiper": extra["kuiper_noise"],
+        "gap": {"interval": normal_interval(gap, error), "error": error},
+>>>>>>> c53244c0 (Name the functions and constants of statistics by what they give)
     }
     for name, each in fitted.items():
         p_value = wald_p(each.value, each.interval, RIGHT[name], name == "ratio")

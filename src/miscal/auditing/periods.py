@@ -23,7 +23,7 @@ from miscal.metrics.pooled import Pooled, pooled, pooled_of
 from miscal.report.wording import showing, step_words
 from miscal.results import CellResult, Table
 from miscal.stats.cell_sums import Floats
-from miscal.stats.changes import Changes, DayNoise, changes, day_noise, judged_by_days
+from miscal.stats.changes import Changes, DayNoise, changes, day_noise, tests_by_days
 from miscal.stats.metric_null import seminorm_interval
 from miscal.stats.null_model import NullModel
 
@@ -230,7 +230,7 @@ def _result_of(
     words = ""
     if days is not None and times is not None:
         words = "Judged by the noise of days, of which neighbours vary together. "
-        columns |= noise.units.of_cells(judged_by_days(found.sums, times, days.freedom, level))
+        columns |= noise.units.of_cells(tests_by_days(found.sums, times, days.freedom, level))
         typical, whole = np.median(times), found.summary
         note = (
             f"Rows of one day of {column} err together: around the mean of their {every}, sums of a day vary "

@@ -31,8 +31,8 @@ from miscal.recalibrate.probability_arrays import as_two_columns
 from miscal.recalibrate.training_sample import TrainingSample, row_weight
 from miscal.report.findings import Finding, flat
 from miscal.report.wording import LEFT_FIRST, became, points, showing
-from miscal.stats.isotonic import fold_of_rows
-from miscal.stats.normal import around
+from miscal.stats.isotonic import assign_folds
+from miscal.stats.normal import normal_interval
 from miscal.stats.null_model import choose_null
 
 HALVED = 0.5  # a place within noise is gone only if its gap is also at most half of what it was
@@ -151,7 +151,7 @@ def repair(
         "fitted_rows": int(recalibrator.n_rows_),
         "rows": predictions.rows,
         "score": {name: [one[name], two[name]] for name in SCORES if name in one and name in two},
-        f"{loss}_change": {"value": change, "interval": around(change, error)},
+        f"{loss}_change": {"value": change, "interval": normal_interval(change, error)},
         "candidates": None if table is None else table.to_dict(),
     }
     places = _places(before, after, predictions, recalibrated, target)
@@ -326,9 +326,9 @@ def _arrow(data: Any) -> pa.Table:
 def _halves(total: int, whole: Predictions, rows: Array, random_state: int) -> Array:
     """The half of every row of the table; rows of one cluster stay together, rows left out are in the second."""
     if whole.cluster is None:
-        return fold_of_rows(total, 2, random_state=random_state)
+        return assign_folds(total, 2, random_state=random_state)
     half = np.ones(total, dtype=np.int64)
-    half[rows] = fold_of_rows(whole.rows, 2, cluster=whole.cluster, random_state=random_state)
+    half[rows] = assign_folds(whole.rows, 2, cluster=whole.cluster, random_state=random_state)
     return half
 
 

@@ -17,7 +17,7 @@ from miscal.metrics.inputs import MetricInput, variable_columns
 from miscal.metrics.pooled import walk_summary
 from miscal.results import Table
 from miscal.stats.cell_sums import Floats
-from miscal.stats.curve_bands import SmoothedCurve, SmoothingOptions, critical_values, estimate
+from miscal.stats.curve_bands import SmoothedCurve, SmoothingOptions, critical_values, fit_curves
 from miscal.stats.local_regression import SortedRows, pool_rows, sort_rows
 from miscal.stats.null_model import choose_null
 
@@ -93,7 +93,7 @@ def smooth(
         weights = weights * 2.0 ** -np.round(np.log2(weights.mean()))
     rows = sort_rows(np.asarray(x, float), y.reshape(len(y), -1), weights, counts)
     codes = None if cluster is None else np.unique(np.asarray(cluster)[rows.order], return_inverse=True)[1]
-    done = estimate(pool_rows(rows), codes, _grid(rows, how.grid, how.trim), how)
+    done = fit_curves(pool_rows(rows), codes, _grid(rows, how.grid, how.trim), how)
     return replace(done, fit=done.fit + rows.middle, critical=critical_values(done, how))
 
 

@@ -25,8 +25,13 @@ from miscal.metrics.inputs import MetricInput, Norm, aggregate, also_of_tables, 
 from miscal.metrics.losses import in_the_large
 from miscal.metrics.pooled import Pooled, WorstCell, draws_for, levels_tested, pooled, pooled_of, worst_cell
 from miscal.metrics.score_errors import tally_error
+<<<<<<< HEAD
 from miscal.results import CellResult, Record, Table
-from miscal.stats.shrinkage import shrink
+from miscal.stats.shrinkage import shrink_level_gaps
+=======
+from miscal.results import Result, Table
+from miscal.stats.shrinkage import shrink_level_gaps
+>>>>>>> c53244c0 (Name the functions and constants of statistics by what they give)
 from miscal.stats.sign_flip import cluster_blocks
 
 
@@ -372,7 +377,7 @@ def shifted(probability: Array, shift: float) -> Array:
 def _shrunken(
     found: Pooled, levels: Nested, apart: tuple[float, Pooled] | None
 ) -> tuple[Array, tuple[float, ...]]:
-    """As `shrink`: what all levels share is taken off first, so that the rest is small."""
+    """As `shrink_level_gaps`: what all levels share is taken off first, so that the rest is small."""
     moved = found if apart is None else apart[1]
     sums, rows = moved.sums, moved.rows
     noise = sums.residual2
@@ -383,7 +388,7 @@ def _shrunken(
         sums = replace(sums, variance=alike if found.noise.units.low == 0.0 else sums.weight2)
     if rows is not None and rows.cluster is not None:
         noise = cluster_blocks(rows).squares()
-    made, spreads = shrink(sums, noise, levels.ancestors)
+    made, spreads = shrink_level_gaps(sums, noise, levels.ancestors)
     with np.errstate(divide="ignore", invalid="ignore"):
         shared = (found.sums.predicted - moved.sums.predicted) / found.sums.weight
     return made + shared, spreads

@@ -30,11 +30,11 @@ from miscal.stats.cell_sums import CellSums, effective_events
 from miscal.stats.kuiper import kuiper_p_value
 from miscal.stats.normal import NORMAL_95
 from miscal.stats.null_model import (
-    BY_THE_MODEL,
+    NULL_FROM_PREDICTIONS,
     NullModel,
-    by_kept_outcomes,
     choose_null,
-    sums_depend_on_outcome,
+    outcome_sampling_null,
+    weights_depend_on_outcome,
 )
 
 
@@ -45,7 +45,7 @@ def noise_of_sums(cells: Tally, *, outcome_weights: bool, sampled: NullModel | N
     """
     if sampled is not None and not sampled.binary:
         return sampled
-    return by_kept_outcomes(CellSums.of(cells)) if outcome_weights else BY_THE_MODEL
+    return outcome_sampling_null(CellSums.of(cells)) if outcome_weights else NULL_FROM_PREDICTIONS
 
 
 def recalibrated_scores(grid: Tally) -> Array:
@@ -154,7 +154,7 @@ def walked(grid: Tally, noise: NullModel, random_state: int) -> Walked | None:
         events = float(whole.counts[0])
     elif grid.weighted:
         events = effective_events(CellSums.of(whole))[0]
-    how = noise.judging(weighted=grid.weighted, random_state=random_state)
+    how = noise.test_settings(weighted=grid.weighted, random_state=random_state)
     happened, ties = whole.residual2[0], CellSums.of(known)
     return made, kuiper_p_value(made, how, events=events, happened=happened, ties=ties)
 
@@ -182,7 +182,7 @@ def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any)
     added = add_up(source, roles, target, requests)
     tallies = added.tallies
     sampled = None if binary else choose_null(compared, "residual")
-    depends = sums_depend_on_outcome(added.weights)
+    depends = weights_depend_on_outcome(added.weights)
     noise = noise_of_sums(tallies[requests[-1]], outcome_weights=depends, sampled=sampled)
     common: Any = {"target": settings["target"], "random_state": settings["random_state"]}
     if made.kind == "field":

@@ -22,8 +22,8 @@ from miscal.kernels.threads import over_blocks
 from miscal.metrics.inputs import MetricInput
 from miscal.results import Record
 from miscal.stats.cell_sums import run_starts
-from miscal.stats.intervals import total_reach
-from miscal.stats.isotonic import rising_rates
+from miscal.stats.intervals import total_half_width
+from miscal.stats.isotonic import increasing_rates
 from miscal.stats.normal import NORMAL_95, student_95
 
 
@@ -85,7 +85,7 @@ def pooled_scores(pair: TargetData) -> tuple[Array, Array, Array]:
 
 def isotonic_rates(weight: Array, events: Array) -> Array:
     """The non-decreasing rates that fit best."""
-    return np.clip(rising_rates(events, weight), 0.0, 1.0)
+    return np.clip(increasing_rates(events, weight), 0.0, 1.0)
 
 
 def _mean_loss(predicted: Array, weight: Array, events: Array, loss: str) -> float:
@@ -383,7 +383,7 @@ def ratio_of(pair: TargetData) -> IntervalEstimate:
         return IntervalEstimate(math.inf if predicted > 0 else math.nan, math.nan, math.nan)
     ratio = predicted / observed
     expected = pair.predicted / ratio
-    spread = total_reach(pair, np.minimum(expected, 1.0) if pair.binary else expected) / observed
+    spread = total_half_width(pair, np.minimum(expected, 1.0) if pair.binary else expected) / observed
     return ratio_within(ratio, spread)
 
 

@@ -15,11 +15,19 @@ from miscal.metrics.inputs import also_of_tables, bins_asked
 from miscal.metrics.neighbourhood_errors import Kernel, Neighbourhoods, bandwidth_array, check_kernel
 from miscal.metrics.neighbourhood_places import REAL, feature_map, worst_table
 from miscal.metrics.score_errors import MEANS, score_bins
+<<<<<<< HEAD
 from miscal.results import Record, Result, Table, p_text
-from miscal.stats.cell_sums import seed_of, unwarned
-from miscal.stats.isotonic import beyond_score
-from miscal.stats.neighbourhood_null import LocalGaps, LocalNoise, neighbourhood_noise
-from miscal.stats.null_draws import WalkSteps
+from miscal.stats.cell_sums import seed_of, ignore_warnings
+from miscal.stats.isotonic import cross_fitted_score
+from miscal.stats.neighbourhood_null import LocalGaps, LocalNull, neighbourhood_maxima
+from miscal.stats.null_draws import ResidualDraws
+=======
+from miscal.results import Result, Table, p_text
+from miscal.stats.cell_sums import ignore_warnings, seed_of
+from miscal.stats.isotonic import cross_fitted_score
+from miscal.stats.neighbourhood_null import LocalGaps, LocalNull, neighbourhood_maxima
+from miscal.stats.null_draws import ResidualDraws
+>>>>>>> c53244c0 (Name the functions and constants of statistics by what they give)
 from miscal.stats.null_model import NullModel, choose_null
 from miscal.words import sentence
 
@@ -192,9 +200,9 @@ def by_neighbourhood(
     )
     chosen = choose_null(compared, null)
     local = _local_gaps(problem, chosen, min_information)
-    residuals = WalkSteps.of(compared, chosen.null == Null.RESIDUAL, seed_of(random_state), problem.scale)
-    noise = neighbourhood_noise(problem.weights, cells, local, residuals, draws, random_state)
-    beyond = beyond_score(compared, random_state)
+    residuals = ResidualDraws.of(compared, chosen.null == Null.RESIDUAL, seed_of(random_state), problem.scale)
+    noise = neighbourhood_maxima(problem.weights, cells, local, residuals, draws, random_state)
+    beyond = cross_fitted_score(compared, random_state)
     described = {name: p.columns[name] for name in names or p.columns}
     table = worst_table(problem, local, noise, described, beyond)
     settings = {
@@ -221,7 +229,7 @@ def by_neighbourhood(
 def _result(
     problem: Neighbourhoods,
     local: LocalGaps,
-    noise: LocalNoise,
+    noise: LocalNull,
     table: Table,
     settings: Plain,
     reason: NullReason,
@@ -267,8 +275,8 @@ def _local_gaps(problem: Neighbourhoods, chosen: NullModel, least: float) -> Loc
     squared = _squared(problem)
     squares = squared.sums(noise * own**2)[0, 0]
     usual, stretch = squares, np.ones(squares.size)
-    if chosen.spread is not None:
-        usual = chosen.spread.at(predicted, *compared.weights) / problem.scale**2
+    if chosen.residual_variance is not None:
+        usual = chosen.residual_variance.of_sum(predicted, *compared.weights) / problem.scale**2
         usual = np.maximum(squares, squared.sums(usual)[0, 0])
         stretch = np.sqrt(usual / np.where(squares > 0.0, squares, 1.0))
     masses = squares
@@ -276,7 +284,7 @@ def _local_gaps(problem: Neighbourhoods, chosen: NullModel, least: float) -> Loc
         noise = 0.25
         masses = squared.sums(noise * own**2)[0, 0]
     powers = _squared(squared).sums(noise * own**4)[0, 0]
-    with unwarned():
+    with ignore_warnings():
         gap = np.where(mass > 0, off / mass, np.nan)
         information = np.where(powers > 0, masses**2 / powers, 0.0)
     return LocalGaps(gap, mass, np.sqrt(usual), (information >= least) & (masses > 0), stretch)

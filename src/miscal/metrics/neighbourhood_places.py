@@ -18,7 +18,7 @@ from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.metrics.neighbourhood_errors import Neighbourhoods, feature_matrix
 from miscal.results import Table
-from miscal.stats.neighbourhood_null import LocalGaps, LocalNoise
+from miscal.stats.neighbourhood_null import LocalGaps, LocalNull
 
 TABULAR = 20  # principal components where no number is asked for: the paper's for tables
 MOST_LEVELS = 50  # of a category; the rarer ones are one level together
@@ -176,7 +176,7 @@ COLUMNS = (
 
 
 def worst_table(
-    problem: Neighbourhoods, local: LocalGaps, noise: LocalNoise, columns: Mapping[str, Column], beyond: Array
+    problem: Neighbourhoods, local: LocalGaps, noise: LocalNull, columns: Mapping[str, Column], beyond: Array
 ) -> Table:
     """The worst of the tested centres, at most ten; the core of each is disjoint from those before it."""
     centres, adjusted, critical = noise.centres, noise.adjusted, noise.tested.quantile

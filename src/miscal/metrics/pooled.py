@@ -30,24 +30,24 @@ from miscal.stats.cell_sums import (
     CellTestSettings,
     effective_events,
     effective_events_of,
+    ignore_warnings,
     rows_of_cells,
-    unwarned,
 )
 from miscal.stats.combined_test import (
     CombinedTest,
-    Quadratic,
+    QuadraticTest,
     VariablePieces,
-    drawn_tests,
-    of_levels,
-    of_score,
-    of_variable,
-    omnibus,
+    combine_tests,
+    draw_tests,
+    level_tests,
+    score_tests,
+    variable_tests,
 )
-from miscal.stats.intervals import agreeing, cell_gap_intervals
+from miscal.stats.intervals import agree_with_tests, cell_gap_intervals
 from miscal.stats.kuiper import kuiper_p_value
-from miscal.stats.metric_null import DRAWS, FLOOR_DRAWS, NullSummary, PooledError, aggregate_null
+from miscal.stats.metric_null import DRAWS, MIN_FLOOR_DRAWS, NullSummary, PooledError, aggregate_null
 from miscal.stats.multiplicity import holm, minimum_detectable_gap
-from miscal.stats.null_draws import ROW_DRAWS, consistency_band, stretch_of
+from miscal.stats.null_draws import ROW_DRAWS, consistency_band, quiet_cell_scale
 from miscal.stats.null_model import NullModel, choose_null
 from miscal.words import sentence
 from miscal.words.inference import combined_tests
@@ -97,10 +97,10 @@ class Pooled:
         sums, made, level = self.sums, self.tally, self.level
         judged = max(int(np.count_nonzero(~np.isnan(self.tests.p_value))), 1)
         low, high = cell_gap_intervals(sums, self.how, judged, level)
-        low, high = agreeing(low, high, made.gap, self.adjusted, level)
+        low, high = agree_with_tests(low, high, made.gap, self.adjusted, level)
         unknown = np.full((3, low.size), np.nan)
         error, band_low, band_high = consistency_band(sums, self.how) if band else unknown
-        with unwarned():
+        with ignore_warnings():
             ratio = sums.predicted / sums.observed
         columns = {
             **_places(made.cells, self.noise.units),
@@ -184,7 +184,7 @@ class Pooled:
 
 def draws_for(cells: int) -> int:
     """How many draws so many levels get."""
-    return int(np.clip(MOST_VALUES // max(cells, 1), FLOOR_DRAWS, DRAWS))
+    return int(np.clip(MOST_VALUES // max(cells, 1), MIN_FLOOR_DRAWS, DRAWS))
 
 
 def pooled(pair: TargetData, pooling: Pooling, *, null: str = "bernoulli", **options: Any) -> Pooled:
@@ -211,11 +211,13 @@ def pooled_of(
     """
     sums = noise.sums(made)
     error = PooledError(norm_power(norm), sums.weight)
-    stretch = 1.0 if noise.spread is None else stretch_of(sums, rows)
-    how = noise.judging(weighted=made.weighted, rows=rows, stretch=stretch, random_state=random_state)
+    stretch = 1.0 if noise.residual_variance is None else quiet_cell_scale(sums, rows)
+    how = noise.test_settings(
+        weighted=made.weighted, rows=rows, residual_scale=stretch, random_state=random_state
+    )
     drawn = first = None
     if levels:
-        drawn = drawn_tests(sums, of_levels(sums, error, binary=noise.spread is None), how, draws)
+        drawn = draw_tests(sums, level_tests(sums, error, binary=noise.residual_variance is None), how, draws)
         first = drawn[:-1, 0]  # of the tests is the error itself
     summary = aggregate_null(sums, error, how, draws, first)
     tests = cell_p_values(sums, how)
@@ -269,7 +271,7 @@ def walk_summary(pair: TargetData, key: Array | None, noise: NullModel, random_s
             rows = rows_of_cells(codes, keys.size, replace(pair, weight=pair.first, count=None))
         elif by_model and keys.size <= MOST_KEYS:  # aggregated rows are drawn key by key, not trial by trial
             ties = CellSums.of(tally(pair, LevelPooling(codes, Numbered(keys.size))))
-    how = noise.judging(weighted=pair.weight is not None, rows=rows, random_state=random_state)
+    how = noise.test_settings(weighted=pair.weight is not None, rows=rows, random_state=random_state)
     how = how if pair.count is None else replace(how, model_variance=False)
     return walked, kuiper_p_value(walked, how, events=events, happened=happened, ties=ties)
 
@@ -316,10 +318,10 @@ def levels_tested(found: Pooled) -> CombinedTest:
     sums, noise, drawn = found.sums, found.noise, found.drawn
     exact = noise.null == Null.BERNOULLI and np.isfinite(found.adjusted).any()
     known = [float(np.nanmin(found.adjusted))] if exact else []
-    tests = of_levels(sums, found.error, binary=noise.spread is None)
+    tests = level_tests(sums, found.error, binary=noise.residual_variance is None)
     if drawn is None:
-        drawn = drawn_tests(sums, tests, found.how, draws_for(sums.rows.size))
-    return omnibus([*tests], drawn, known)
+        drawn = draw_tests(sums, tests, found.how, draws_for(sums.rows.size))
+    return combine_tests([*tests], drawn, known)
 
 
 def along_tested(
@@ -340,10 +342,10 @@ def along_tested(
     pieces = VariablePieces.of(found.noise.sums(grid).take(filled), cell[filled])
     sums = pieces.sums
     if cells.name == OF_SCORE:
-        tests = of_score(pieces, found.error, binary=found.noise.binary)
+        tests = score_tests(pieces, found.error, binary=found.noise.binary)
     else:
         missing = bool(fine.missing and grid.counts[-1])
-        tests = of_variable(pieces, missing=missing, binary=found.noise.spread is None)
+        tests = variable_tests(pieces, missing=missing, binary=found.noise.residual_variance is None)
     how = replace(found.how, rows=None)
     if rows is not None and (found.noise.null == Null.RESIDUAL or rows[0].weight is not None):
         pair, values = rows
@@ -351,15 +353,17 @@ def along_tested(
         piece[filled] = pieces.piece
         codes = piece[BinPooling(values, fine).codes()]
         how = replace(how, rows=rows_of_cells(codes, sums.rows.size, pair))
-    if found.noise.spread is not None:  # judged by whole cells: pieces of a few rows are quiet by luck
+    if (
+        found.noise.residual_variance is not None
+    ):  # judged by whole cells: pieces of a few rows are quiet by luck
         size = np.diff(np.append(pieces.starts, sums.rows.size))
-        stretch = np.asarray(how.stretch)[found.sums.weight > 0.0]
-        how = replace(how, stretch=np.repeat(stretch, size))
+        stretch = np.asarray(how.residual_scale)[found.sums.weight > 0.0]
+        how = replace(how, residual_scale=np.repeat(stretch, size))
     known: list[float] = []
     total = effective_events(sums.map(lambda values: values.sum(keepdims=True)))
     if found.noise.null == Null.BERNOULLI and total[0] >= EFFECTIVE_EVENTS:
-        known = [kuiper, *(test.p_value(sums) for test in tests.values() if isinstance(test, Quadratic))]
-    return omnibus([*tests], drawn_tests(sums, tests, how, DRAWS), known)
+        known = [kuiper, *(test.p_value(sums) for test in tests.values() if isinstance(test, QuadraticTest))]
+    return combine_tests([*tests], draw_tests(sums, tests, how, DRAWS), known)
 
 
 def grid_of(found: Pooled, pair: TargetData, values: Array) -> Tally:

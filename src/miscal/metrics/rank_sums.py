@@ -20,7 +20,7 @@ from miscal.data.target import TargetData, outcome_pair
 from miscal.kernels import variation
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.score_errors import span_of
-from miscal.stats.rank_draws import flip_groups, flipped_weight
+from miscal.stats.rank_draws import residual_weight, sign_groups
 
 NO_VALUES = np.empty(0)
 NO_LIMBS = np.empty((0, 0, 2), np.int64)
@@ -233,9 +233,9 @@ def row_variations(rows: Ranked) -> Array:
 def group_residuals(rows: Ranked) -> Array:
     """Residuals of the ranks summed over groups of rows that share a random sign, (groups, bins, K)."""
     p, bins, weights = rows.predictions, rows.edges.size - 1, outcome_pair(rows.predictions)
-    group = flip_groups(p.rows, weights.cluster, bins * p.n_classes)
+    group = sign_groups(p.rows, weights.cluster, bins * p.n_classes)
     total = np.zeros(((int(group.max()) + 1) * bins, p.n_classes))
-    weight, step = flipped_weight(weights), max(1024, (1 << 21) // p.n_classes)
+    weight, step = residual_weight(weights), max(1024, (1 << 21) // p.n_classes)
     for start in range(0, p.rows, step):
         each = ranked_rows(rows, start, start + step)
         apart = -each.shares

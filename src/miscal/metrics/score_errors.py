@@ -323,17 +323,17 @@ def smooth_calibration_error(
 
 def smooth_error(pair: TargetData) -> float:
     """SmoothECE of a pair."""
-    from miscal.stats.smooth_ece import FINEST, NODES, fixed_point, spectrum_of
+    from miscal.stats.smooth_ece import GRID_STEPS, MAX_GRID_STEPS, smooth_error_fixed_point, spectrum_of
 
-    steps = NODES
+    steps = GRID_STEPS
     while True:
         mass = residual_mass(pair, steps)
         value = float(np.abs(mass).sum())  # no bandwidth makes it more
         # A kernel narrower than the finest grid's step smooths nothing.
-        value = value if value * FINEST < 1.0 else fixed_point(spectrum_of(mass))
-        if value * steps >= STEPS_A_BANDWIDTH or steps >= FINEST or value == 0.0:
+        value = value if value * MAX_GRID_STEPS < 1.0 else smooth_error_fixed_point(spectrum_of(mass))
+        if value * steps >= STEPS_A_BANDWIDTH or steps >= MAX_GRID_STEPS or value == 0.0:
             return value
-        steps = min(FINEST, 1 << math.ceil(math.log2(2 * STEPS_A_BANDWIDTH / max(value, 1e-9))))
+        steps = min(MAX_GRID_STEPS, 1 << math.ceil(math.log2(2 * STEPS_A_BANDWIDTH / max(value, 1e-9))))
 
 
 def residual_mass(pair: TargetData, steps: int) -> Array:

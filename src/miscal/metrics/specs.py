@@ -35,7 +35,7 @@ from miscal.stats.metric_null import DRAWS, drawn_p, summary_of_draws
 from miscal.stats.multiplicity import step_down
 from miscal.stats.null_draws import ROW_DRAWS
 from miscal.stats.null_model import NullModel, choose_null
-from miscal.stats.rank_draws import flip_groups, flipped_weight
+from miscal.stats.rank_draws import residual_weight, sign_groups
 from miscal.words import sentence
 
 
@@ -254,9 +254,9 @@ class ClassPools:
     def _flipped_errors(self, matrix: Array, weights: TargetData, draws: int) -> Array:
         """Errors of residuals with random signs, one a cluster and the same for all classes."""
         shape = self.weight.shape
-        group = flip_groups(weights.rows, weights.cluster, self.weight.size)
+        group = sign_groups(weights.rows, weights.cluster, self.weight.size)
         residual = np.zeros((int(group.max()) + 1, *shape))
-        outcome, weight = weights.observed, flipped_weight(weights)
+        outcome, weight = weights.observed, residual_weight(weights)
         class_residuals(matrix, outcome, weight, self.codes, group, residual)
         flat = residual.reshape(len(residual), -1)
         random = np.random.default_rng(self.spec.random_state)

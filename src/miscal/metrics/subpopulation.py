@@ -281,10 +281,10 @@ def by_subpopulation(
     if emphasis == "low_prevalence":
         not_tested = Method.LOW_PREVALENCE_WEIGHTS
     if not_tested is not None:
-        noise = maxima.MaximumNoise.unknown(values, not_tested)
+        noise = maxima.MaximumNull.unknown(values, not_tested)
     else:
-        how = chosen.judging(stretch=stretch, random_state=random_state)
-        noise = maxima.subpopulation_noise(rows, found, values, compared, how, draws=draws)
+        how = chosen.test_settings(residual_scale=stretch, random_state=random_state)
+        noise = maxima.subpopulation_null(rows, found, values, compared, how, draws=draws)
     settings = {
         "columns": names, "subpopulations": _asked_words(subpopulations), "simulations": draws,
         "min_size": int(min_size), "min_information": float(min_information), "emphasis": emphasis,
@@ -297,7 +297,7 @@ def by_subpopulation(
     return WorstSubpopulation(rows, found, values, noise, p.units).result(settings, method, weighted=weighted)
 
 
-def _method_words(null_model: NullModel, noise: maxima.MaximumNoise) -> str:
+def _method_words(null_model: NullModel, noise: maxima.MaximumNull) -> str:
     summary, counts = noise.summary, {"draws": noise.summary.draws, "exceedances": noise.summary.exceedances}
     if summary.method is Method.BONFERRONI:
         text = sentence(MethodNote.SEARCH_BONFERRONI, tests=noise.n_tests, events=EFFECTIVE_EVENTS)
@@ -315,13 +315,15 @@ def _with_noise(
 
     Clusters widen the draws, not M: it compares the errors that the rows show.
     """
-    if chosen.spread is None:
+    if chosen.residual_variance is None:
         return found, 1.0
-    stats, stretch = maxima.no_quieter(rows, found, chosen.spread)
+    stats, stretch = maxima.raise_quiet_variances(rows, found, chosen.residual_variance)
     if variance != "residual":
         return found, stretch
     if compared.cluster is not None and not compared.binary:
-        stats, _ = maxima.no_quieter(rows, found, ResidualVariance.of(replace(compared, cluster=None)))
+        stats, _ = maxima.raise_quiet_variances(
+            rows, found, ResidualVariance.of(replace(compared, cluster=None))
+        )
     return replace(found, stats=stats), stretch
 
 
@@ -338,7 +340,7 @@ class WorstSubpopulation:
     rows: Ordered
     found: Search
     values: Array
-    noise: maxima.MaximumNoise
+    noise: maxima.MaximumNull
     units: Units
 
     def result(self, settings: Plain, method: str, *, weighted: bool) -> SubpopulationResult:

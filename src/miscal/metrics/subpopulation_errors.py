@@ -24,7 +24,7 @@ from miscal.kernels.subpopulation import CORRECTED, PAPER
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.inputs import MetricInput
 from miscal.stats.cell_sums import seed_of
-from miscal.stats.maxima import no_quieter, scaled_errors
+from miscal.stats.maxima import raise_quiet_variances, scaled_errors
 from miscal.stats.null_model import choose_null
 
 VARIANCES = ("residual", "corrected", "paper")
@@ -220,9 +220,9 @@ def multicalibration_error(
     found = SubpopulationRequest(*among, nominal, least, information, random_state).search(
         rows, subpopulations
     )
-    stats, spread = found.stats, choose_null(compared, "bernoulli").spread
+    stats, spread = found.stats, choose_null(compared, "bernoulli").residual_variance
     if variance == "residual" and spread is not None:
-        stats, _ = no_quieter(rows, found, spread)
+        stats, _ = raise_quiet_variances(rows, found, spread)
     values = scaled_errors(stats, normalise=bool(normalise))
     warn_of_infinite(values, binary=compared.binary)
     return float(values.max()) * given.scale

@@ -28,11 +28,11 @@ from miscal.metrics.rank_sums import (
 )
 from miscal.results import Result, Table
 from miscal.stats.cluster_draws import few_clusters
-from miscal.stats.metric_null import DRAWS, among_draws, summary_of_draws
+from miscal.stats.metric_null import DRAWS, null_bands_and_p, summary_of_draws
 from miscal.stats.multiplicity import holm
 from miscal.stats.normal import NORMAL_95
 from miscal.stats.null_model import NullModel, choose_null
-from miscal.stats.rank_draws import clustered_ranks, drawn_variations, matched_size, no_quieter_bins
+from miscal.stats.rank_draws import clustered_rank_shares, effective_sizes, null_variations, raise_quiet_bins
 from miscal.words import sentence
 
 
@@ -262,8 +262,8 @@ def _draws(rows: Ranked, sums: RankSums, noise: NullModel, random_state: int) ->
     if noise.null == Null.RESIDUAL and not clustered:
         apart = group_residuals(rows)[:, filled]
         if noise.outcome_weights:
-            apart = no_quieter_bins(apart, shares, count)
-        size = matched_size(apart, shares, weight, size, count)
+            apart = raise_quiet_bins(apart, shares, count)
+        size = effective_sizes(apart, shares, weight, size, count)
         slope = measure.slope(shares, size)
         residual = (apart * slope).sum(axis=2) / weight
 
@@ -271,18 +271,20 @@ def _draws(rows: Ranked, sums: RankSums, noise: NullModel, random_state: int) ->
         return measure.of_frequencies(drawn, size)
 
     if p.cluster is None or not clustered:
-        return drawn_variations(shares, size, variation, DRAWS, random_state, residual, slope)
+        return null_variations(shares, size, variation, DRAWS, random_state, residual, slope)
     each = ranked_rows(rows, 0, p.rows)
     own = outcome_pair(p).sampling
     place = np.searchsorted(filled, each.place)
-    return variation(clustered_ranks(each.shares, each.rank, place, own, p.cluster, DRAWS, random_state))
+    return variation(
+        clustered_rank_shares(each.shares, each.rank, place, own, p.cluster, DRAWS, random_state)
+    )
 
 
 def _table(sums: RankSums, measure: VariationMeasure, drawn: Array) -> Table:
     filled = sums.weight > 0
     predicted, observed, gap = bin_variations(sums, measure)
     low, high, p_value = np.full((3, filled.size), np.nan)
-    low[filled], high[filled], p_value[filled] = among_draws(drawn, observed[filled])
+    low[filled], high[filled], p_value[filled] = null_bands_and_p(drawn, observed[filled])
     return Table(
         {
             "label": Ranges(sums.edges).labels(),

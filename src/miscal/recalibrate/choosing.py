@@ -21,7 +21,7 @@ from miscal.recalibrate.outcome_families import FAMILIES
 from miscal.recalibrate.parameters import check_list, named_columns, parameter, state
 from miscal.recalibrate.training_sample import TrainingSample
 from miscal.results import Table
-from miscal.stats.isotonic import fold_of_rows
+from miscal.stats.isotonic import assign_folds
 
 Progress = Callable[[float, str], None]
 LEAST_ROWS = 50
@@ -298,7 +298,7 @@ class Choose(Recalibrator):
         if reason:
             alone = Identity().fit_copy_quietly(sample)
             return _told(alone, "Identity", Table({"name": ["Identity"]}), reason)
-        folds = fold_of_rows(rows.rows, self.cv, cluster=rows.cluster, random_state=self.random_state)
+        folds = assign_folds(rows.rows, self.cv, cluster=rows.cluster, random_state=self.random_state)
         judged = []
         for at, (name, candidate) in enumerate(named.items()):
             if progress is not None:

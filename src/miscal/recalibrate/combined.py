@@ -19,7 +19,7 @@ from miscal.recalibrate.parameters import check_list, check_that, parameter, sta
 from miscal.recalibrate.probability_arrays import normalised_matrix
 from miscal.recalibrate.softmax_fit import clipped_log, softmax
 from miscal.recalibrate.training_sample import TrainingSample
-from miscal.stats.isotonic import fold_of_rows
+from miscal.stats.isotonic import assign_folds
 
 MIN_BLEND_WEIGHT = 0.05  # a member of less weight is left out
 MAX_SLSQP_ITERATIONS = 200
@@ -152,7 +152,7 @@ class Blend(Recalibrator):
 
     def _fit(self, sample: TrainingSample) -> None:
         if self.weights is None:
-            folds = fold_of_rows(sample.rows, self.cv, random_state=self.random_state)
+            folds = assign_folds(sample.rows, self.cv, random_state=self.random_state)
             seen = [cross_fitted(each, sample, folds)[0] for each in self.recalibrators]
             weights = blend_weights(clipped_log(np.stack(seen)), sample.outcome, sample.weights)
         else:

@@ -21,7 +21,7 @@ from miscal.recalibrate.cross_fitting import cross_fitted
 from miscal.recalibrate.outcome_families import FAMILIES
 from miscal.recalibrate.softmax_fit import clipped_log, softmax
 from miscal.recalibrate.training_sample import TrainingSample, row_weight
-from miscal.stats.normal import around, exceeding
+from miscal.stats.normal import normal_interval, one_sided_p
 
 DRAWS = 200
 
@@ -79,7 +79,7 @@ def measure(done: Judged, alone: Judged, rows: Predictions, audited: list[str]) 
     loss = "log_loss" if rows.response == "binary" else "deviance"
     done.loss = row_loss(done.held_out, rows)
     mean, error = difference(done.loss, alone.loss, rows)
-    low, high = around(mean, error)
+    low, high = normal_interval(mean, error)
     done.change = mean, low, high
     done.row = {
         "name": done.name,
@@ -173,7 +173,7 @@ def _chance(cross_fitted: Floats, right: Floats, rows: Predictions) -> float:
             change = np.where(right > 0, clipped_log(cross_fitted) - np.log(right), 0.0)
         beyond = _own(change, rows) - (right * change).sum(axis=1)
     beyond = _by_unit(beyond, rows)
-    return exceeding(beyond.sum(), 2.0 * (beyond @ beyond))
+    return one_sided_p(beyond.sum(), 2.0 * (beyond @ beyond))
 
 
 def chance_of_growth(each: Judged, alone: Judged, rows: Predictions) -> float:

@@ -25,7 +25,7 @@ from miscal.recalibrate.logistic_fit import (
 from miscal.recalibrate.newton import Derivatives
 from miscal.recalibrate.parameters import parameter, state
 from miscal.recalibrate.training_sample import FitResult, TrainingSample, warm_started, weight_of_one_row
-from miscal.stats.isotonic import rising_rates
+from miscal.stats.isotonic import increasing_rates
 
 LINE_RIDGE = 1e-6  # settles values at knots that no row determines and holds back infinite ones
 LINE_BLOCK_ROWS = 1 << 13  # rows that stay in the nearest cache
@@ -97,9 +97,9 @@ class IsotonicCalibration(_MonotoneMap):
 
     def _fit(self, sample: TrainingSample) -> None:
         scores, mass, events = pooled_scores(TargetData(sample.probability, sample.outcome, sample.weight))
-        rates = rising_rates(events, mass)
+        rates = increasing_rates(events, mass)
         if self.smooth and sample.response != "real" and (rates[0] == 0.0 or rates[-1] == 1.0):
-            rates = rising_rates(self._moved(rates, mass, sample) * mass, mass)
+            rates = increasing_rates(self._moved(rates, mass, sample) * mass, mass)
         # A block of one score has one knot, the others one at either end.
         change = rates[1:] != rates[:-1]
         ends = np.append(True, change) | np.append(change, True)

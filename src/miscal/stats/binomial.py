@@ -23,9 +23,9 @@ from miscal.stats.cell_sums import (
     Floats,
     Integers,
     effective_events,
-    unwarned,
+    ignore_warnings,
 )
-from miscal.stats.sign_flip import residual_p_values, simulated
+from miscal.stats.sign_flip import residual_p_values, simulated_tail_counts
 
 NORMAL_EVENTS = 200.0  # expected on both sides, above which the normal takes over
 NORMAL_REACH = 3.0  # but only this many standard deviations out: farther, skewness is a large factor
@@ -34,13 +34,13 @@ NORMAL_REACH = 3.0  # but only this many standard deviations out: farther, skewn
 def matched_trials(rare: Floats, variance: Floats, size: Floats) -> Floats:
     """Trials of the binomial matched to means and variances of sums of `size` 0/1 draws, those of the rarer side."""
     squares = rare - variance  # Σp²
-    with unwarned():
+    with ignore_warnings():
         trials = rare * rare / squares
         # Cauchy-Schwarz: N <= n, with equality when all probabilities are equal; undo the rounding there.
         return np.where((squares > 0.0) & (trials < size * (1.0 - 1e-9)), trials, size)
 
 
-def tails(cells: Iterable[np.ndarray]) -> tuple[Floats, Floats, Bools]:
+def both_tails(cells: Iterable[np.ndarray]) -> tuple[Floats, Floats, Bools]:
     """Give P(K <= k), P(K >= k) at k = `events`, and where the normal was used; `variance` must be positive.
 
     cells : events, mean, variance and size, an array each
@@ -80,15 +80,15 @@ def binomial_tail(cells: Iterable[np.ndarray], *, upper: bool | Bools) -> Floats
     above = swapped != upper
     below = ~above
     made = np.empty(above.size)
-    made[above] = _above(count[above], rare[above], trials[above], size[above])
-    made[below] = _below(count[below], rare[below], trials[below])
+    made[above] = _upper_tail(count[above], rare[above], trials[above], size[above])
+    made[below] = _lower_tail(count[below], rare[below], trials[below])
     return made
 
 
 MANY_TRIALS = 1e6  # beyond it the chance of no event in a trial has too few digits for the quicker way
 
 
-def _below(count: Floats, mean: Floats, trials: Floats) -> Floats:
+def _lower_tail(count: Floats, mean: Floats, trials: Floats) -> Floats:
     inside = count < trials
     safe = np.where(inside, count, 0.0)
     above, rest, rate = safe + 1.0, trials - safe, mean / trials
@@ -99,7 +99,7 @@ def _below(count: Floats, mean: Floats, trials: Floats) -> Floats:
     return np.where(inside, made, 1.0)
 
 
-def _above(count: Floats, mean: Floats, trials: Floats, size: Floats) -> Floats:
+def _upper_tail(count: Floats, mean: Floats, trials: Floats, size: Floats) -> Floats:
     # Towards N the matched binomial runs out of mass, though as many events as rows can happen: keep N clear of k.
     # A larger N of the same mean has heavier tails, so this errs on the safe side, and changes nothing elsewhere.
     reach = np.maximum(count, 1.0)
@@ -159,7 +159,7 @@ def cell_p_values(sums: CellSums, how: CellTestSettings, draws: int = CELL_DRAWS
     p_value[certain] = (off <= 1e-9 * sums.weight)[certain]
     live = filled & ~certain
     equal = equal_weights(sums) if how.weighted else filled
-    _unweighted(sums, np.flatnonzero(live & equal), rows, p_value, method)
+    _test_equal_weights(sums, np.flatnonzero(live & equal), rows, p_value, method)
     large = effective_events(sums) >= EFFECTIVE_EVENTS
     normal, small = (np.flatnonzero(live & ~equal & of_size) for of_size in (large, ~large))
     method[normal] = Method.NORMAL
@@ -172,7 +172,7 @@ def cell_p_values(sums: CellSums, how: CellTestSettings, draws: int = CELL_DRAWS
         values = rows.sampling, np.zeros(rows.rows), rows.predicted, rows.repeats()
         observed, slack = sums.observed[small], 1e-12 * sums.weight[small]
         ends = observed + slack, observed - slack
-        below, above, made = simulated((rows.offsets, *values), *ends, small, most, how.seed)
+        below, above, made = simulated_tail_counts((rows.offsets, *values), *ends, small, most, how.seed)
         p_value[small] = two_sided((1.0 + below) / (1.0 + made), (1.0 + above) / (1.0 + made))
     return CellPValues(p_value, method)
 
@@ -185,14 +185,14 @@ def two_sided(lower: Floats, upper: Floats) -> Floats:
 def equal_weights(sums: CellSums) -> Bools:
     """Tell which cells hold rows of one weight only, so that they can be treated as unweighted."""
     # (Σw)² = n Σw² only when all weights in the cell are equal (Cauchy-Schwarz).
-    with unwarned():
+    with ignore_warnings():
         size = sums.weight**2 / sums.weight2
         events = sums.observed * sums.weight / sums.weight2
         same = np.abs(size - sums.rows) <= 1e-9 * sums.rows
         return same & (np.abs(events - np.rint(events)) <= 1e-6)
 
 
-def _unweighted(
+def _test_equal_weights(
     sums: CellSums, cells: Integers, rows: CellRows | None, p_value: Floats, method: NDArray[np.object_]
 ) -> None:
     """Fill in the p-values of cells of equal weights: exact ones of small cells whose rows are at hand."""
@@ -207,12 +207,12 @@ def _unweighted(
         p_value[small], method[small] = two_sided(lower, upper), Method.EXACT
     large = cells[~exact]
     units = events, own.predicted / scale, own.variance / scale**2, size
-    lower, upper, normal = tails([each[~exact] for each in units])
+    lower, upper, normal = both_tails([each[~exact] for each in units])
     p_value[large], method[large] = two_sided(lower, upper), Method.MATCHED_BINOMIAL
     method[large[normal]] = Method.NORMAL
 
 
-def rare_p(size: float, rare: float, mean: float, variance: float) -> float:
+def rare_outcome_p(size: float, rare: float, mean: float, variance: float) -> float:
     """P-value of so many outcomes that are rare: twice the chance of at least as many."""
     if rare <= mean:
         return 1.0

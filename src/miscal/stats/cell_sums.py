@@ -19,7 +19,7 @@ Bools = NDArray[np.bool_]
 EFFECTIVE_EVENTS = 25.0  # on both sides, from which a weighted sum counts as normal
 
 
-def unwarned() -> np.errstate:
+def ignore_warnings() -> np.errstate:
     """Where empty cells are divided by nothing, and what comes of it means nothing or is passed over."""
     return np.errstate(all="ignore")
 
@@ -74,7 +74,7 @@ class CellSums:
     @property
     def mean(self) -> Floats:
         """The mean prediction of each cell, 0 where it is empty."""
-        with unwarned():
+        with ignore_warnings():
             return np.nan_to_num(self.predicted / self.weight)
 
 
@@ -115,7 +115,7 @@ class CellTestSettings:
     outcome_weights : whether weights depend on the outcome, so that Σw²p(1-p) is not the noise
     binary : False when outcomes are not 0/1; the sums then have the variance of their `ResidualVariance`
     model_variance : whether Σw²p(1-p) is known to be the noise of rows that are independent
-    stretch : how much wider the flipped signs of each cell are made
+    residual_scale : factor of each cell's residuals where their signs are flipped
     """
 
     weighted: bool = False
@@ -124,7 +124,7 @@ class CellTestSettings:
     outcome_weights: bool = False
     binary: bool = True
     model_variance: bool = False
-    stretch: Floats | float = 1.0
+    residual_scale: Floats | float = 1.0
     random_state: int = 0
 
     @property
@@ -168,7 +168,7 @@ def effective_events(sums: CellSums) -> Floats:
     ``(Σw)²/Σw² · min(m, 1 - m)`` with m the mean prediction: the rows' Kish size times the rate.
     """
     mean = sums.mean
-    with unwarned():
+    with ignore_warnings():
         size = sums.weight**2 / sums.weight2
         return np.nan_to_num(size * np.minimum(mean, 1.0 - mean))
 

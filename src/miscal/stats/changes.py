@@ -18,21 +18,21 @@ from miscal.stats.cell_sums import (
     Floats,
     Integers,
     effective_events,
-    unwarned,
+    ignore_warnings,
 )
-from miscal.stats.intervals import agreeing
+from miscal.stats.intervals import agree_with_tests
 from miscal.stats.multiplicity import holm, student_test
 from miscal.stats.normal import NORMAL_95
-from miscal.stats.sign_flip import ClusterBlocks, cell_noise, cluster_blocks
+from miscal.stats.sign_flip import ClusterBlocks, cluster_blocks, residual_squares
 
-PLAIN_EVENTS = 5.0  # on the rarer side of two cells of equal weights; below it nobody could tell
-LEAST_CLUSTERS = 5  # of a cell, from which Student's t over their sums is trusted
-LEAST_DAYS = 20  # beyond one a period, from which days tell their noise
-BEYOND = 2.33  # standard deviations of chance: once in a hundred; days that are missed make false alarms
-LEAST_BLOCK = 28  # days whose own mean is taken off where it is asked how long an error lasts
-LAGS = 6  # days apart that are compared
+MIN_EVENTS = 5.0  # on the rarer side of two cells of equal weights; below it nobody could tell
+MIN_CLUSTERS = 5  # of a cell, from which Student's t over their sums is trusted
+MIN_DAYS = 20  # beyond one a period, from which days tell their noise
+CHANCE_Z = 2.33  # standard deviations of chance: once in a hundred; days that are missed make false alarms
+MIN_BLOCK_DAYS = 28  # days whose own mean is taken off where it is asked how long an error lasts
+MAX_LAG = 6  # days apart that are compared
 DECAYS = np.linspace(0.0, 0.95, 39)  # of the covariance from one day to the next
-STEPS = 30
+MAX_ITERATIONS = 30
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ def changes(
 
     The gaps of two sets of rows, ``g = Σw(p - y)/Σw``, have the variance ``ΣD²/(Σw)²`` each, D a row's residual or a
     cluster's sum of them; a cluster in both takes ``2ΣD₁D₂/(Σw₁Σw₂)`` off that of their difference. ΣD² is not taken to
-    be below Σw²p(1-p) (of other responses: the variance of their `Spread`), which few events would show too small by
-    luck. Neither model need be calibrated: the hypothesis is only that both gaps are the same. The statistic is
+    be below Σw²p(1-p) (of other responses: below their `ResidualVariance`), which few events would show too small by
+    chance. Neither model need be calibrated: the hypothesis is only that both gaps are the same. The statistic is
     Student's t on one less degree of freedom than the smaller cell has rows or clusters.
 
     The gap has the same *size* if it is the same or only its sign is another: both must be refuted, so the p-value is
@@ -89,19 +89,19 @@ def changes(
     ([nan, -0.01, -0.09], [nan, 0.58, 0.0])
     """
     rows = how.rows if how.null == Null.RESIDUAL else None
-    noise, number = cell_noise(sums, rows)
-    shared = np.zeros(sums.rows.size) if rows is None else _shared(cluster_blocks(rows))
+    noise, number = residual_squares(sums, rows)
+    shared = np.zeros(sums.rows.size) if rows is None else _shared_products(cluster_blocks(rows))
     if not how.outcome_weights:
         noise = np.maximum(noise, sums.variance)
     if wider is not None:
         noise = noise * wider
-    fewer, weights = _smaller(number), sums.weight[1:] * sums.weight[:-1]
-    with unwarned():
+    fewer, weights = _smaller_of_neighbours(number), sums.weight[1:] * sums.weight[:-1]
+    with ignore_warnings():
         gap, own = sums.off / sums.weight, noise / sums.weight**2
         both = 2.0 * shared[1:] / weights
         apart = own[1:] + own[:-1]
         error, mirrored = np.sqrt(np.maximum([apart - both, apart + both], 0.0))
-    possible = _large(sums, how) & (fewer >= (LEAST_CLUSTERS if how.clustered else 2))
+    possible = _enough_events(sums, how) & (fewer >= (MIN_CLUSTERS if how.clustered else 2))
     possible &= (error > 0) & (mirrored > 0)
     change = np.where(possible, gap[1:] - gap[:-1], np.nan)
     turned = np.where(possible, gap[1:] + gap[:-1], np.nan)
@@ -112,12 +112,12 @@ def changes(
     return Changes(*np.pad(columns, ((0, 0), (1, 0)), constant_values=np.nan))
 
 
-def _smaller(of_cells: Floats) -> Floats:
+def _smaller_of_neighbours(of_cells: Floats) -> Floats:
     """The smaller number of each cell and the one before."""
     return np.minimum(of_cells[1:], of_cells[:-1])
 
 
-def _shared(blocks: ClusterBlocks) -> Floats:
+def _shared_products(blocks: ClusterBlocks) -> Floats:
     """ΣD₁D₂ over the clusters that a cell has in common with the one before."""
     cells = blocks.cells()
     order = np.lexsort((cells, blocks.cluster))
@@ -127,9 +127,9 @@ def _shared(blocks: ClusterBlocks) -> Floats:
     return np.asarray(np.bincount(cell[1:], product, blocks.offsets.size - 1), np.float64)
 
 
-def _large(sums: CellSums, how: CellTestSettings) -> Bools:
+def _enough_events(sums: CellSums, how: CellTestSettings) -> Bools:
     """Steps whose two cells have enough events, expected or happened, for their residuals to tell the noise."""
-    both = _smaller(sums.weight) > 0
+    both = _smaller_of_neighbours(sums.weight) > 0
     if not how.binary:
         return both
     expected = effective_events(sums)
@@ -137,10 +137,10 @@ def _large(sums: CellSums, how: CellTestSettings) -> Bools:
         # Together: a quiet month before a bad one has few events, and its noise is known from the predictions.
         happened = np.minimum(sums.observed, sums.weight - sums.observed)
         events = np.maximum(expected[1:] + expected[:-1], happened[1:] + happened[:-1])
-        return np.asarray(both & (events >= PLAIN_EVENTS))
+        return np.asarray(both & (events >= MIN_EVENTS))
     if how.outcome_weights and how.rows is not None:
         expected = how.rows.rarer_events()
-    return both & (_smaller(expected) >= EFFECTIVE_EVENTS)
+    return both & (_smaller_of_neighbours(expected) >= EFFECTIVE_EVENTS)
 
 
 # ---- the noise of days -----------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def day_noise(days: CellSums, period: Integers) -> DayNoise | None:
     code = np.unique(period[kept], return_inverse=True)[1]
     periods = int(code.max(initial=-1)) + 1
     many = kept.size - periods
-    if many < LEAST_DAYS:
+    if many < MIN_DAYS:
         return None
     days = days.take(kept)
     length = kept.size / periods
@@ -199,10 +199,10 @@ def day_noise(days: CellSums, period: Integers) -> DayNoise | None:
     sums, pairs = _lagged(unit, code, np.zeros_like(code), 1)
     same, next_day = (sums / pairs)[0]
     # Of independent days the period's mean takes 1/n of the variance off all of these.
-    chance, plain = BEYOND * math.sqrt(1.0 / many), same * kept.size / many
+    chance, plain = CHANCE_Z * math.sqrt(1.0 / many), same * kept.size / many
     if plain - 1.0 < math.sqrt(2.0) * chance and next_day + plain / length < plain * chance:
         return None
-    return _lasting_noise(days, code // max(math.ceil(LEAST_BLOCK / length), 1), length)
+    return _lasting_noise(days, code // max(math.ceil(MIN_BLOCK_DAYS / length), 1), length)
 
 
 def _units(days: CellSums, code: Integers) -> Floats:
@@ -228,19 +228,19 @@ def _lagged(unit: Floats, group: Integers, part: Integers, most: int) -> tuple[F
 def _lasting_noise(days: CellSums, block: Integers, length: float) -> DayNoise:
     """Variance and covariances of days, and how well they are known, by leaving out a part of the days at a time."""
     unit = _units(days, block)
-    parts, blocks = max(4, min(20, unit.size // LEAST_BLOCK)), int(block[-1]) + 1
-    sums, pairs = _lagged(unit, block, np.arange(unit.size) * parts // unit.size, LAGS)
+    parts, blocks = max(4, min(20, unit.size // MIN_BLOCK_DAYS)), int(block[-1]) + 1
+    sums, pairs = _lagged(unit, block, np.arange(unit.size) * parts // unit.size, MAX_LAG)
     taken = unit.size / blocks
     every, every_pair = sums.sum(0), pairs.sum(0)
-    found = _fitted(every, every_pair, taken)
+    found = _fit_day_noise(every, every_pair, taken)
     without = zip(every - sums, every_pair - pairs, strict=True)
-    spread = np.log([max(1.0, _fitted(*others, taken).of_sum(length)) for others in without])
+    spread = np.log([max(1.0, _fit_day_noise(*others, taken).of_sum(length)) for others in without])
     known = (parts - 1) * spread.var()  # of the logarithm
     independent = (unit.size - blocks) * found.first / max(found.of_sum(length), found.first)
     return replace(found, freedom=max(min(independent, 2.0 / max(known, 1e-9)), 2.0))
 
 
-def _fitted(sums: Floats, pairs: Floats, length: float) -> DayNoise:
+def _fit_day_noise(sums: Floats, pairs: Floats, length: float) -> DayNoise:
     """γ₀, γ₁ and ρ from sums of products of days 0, 1, 2, ... apart, by least squares over the days apart.
 
     Taking off the mean of so many days lowers all of them by the variance of that mean, which is added again (by
@@ -250,7 +250,7 @@ def _fitted(sums: Floats, pairs: Floats, length: float) -> DayNoise:
     powers = DECAYS[:, None] ** np.arange(weight.size)
     scale = np.maximum((powers**2 * weight).sum(1), 1e-9)
     found = DayNoise(0.0, 0.0, 0.0)
-    for _ in range(STEPS):
+    for _ in range(MAX_ITERATIONS):
         mean = found.of_sum(length) / length
         agrees = (powers * (weight * (lags[1:] + mean))).sum(1)
         best = np.argmax(np.maximum(agrees, 0.0) ** 2 / scale)
@@ -259,14 +259,14 @@ def _fitted(sums: Floats, pairs: Floats, length: float) -> DayNoise:
     return found
 
 
-def judged_by_days(sums: CellSums, wider: Floats, freedom: float, level: float) -> dict[str, Any]:
+def tests_by_days(sums: CellSums, wider: Floats, freedom: float, level: float) -> dict[str, Any]:
     """P-values, intervals and bands of periods whose noise is that of their days; the last cell may have no date."""
     times = np.append(wider, np.ones(sums.rows.size - wider.size))
-    with unwarned():
+    with ignore_warnings():
         gap = sums.off / sums.weight
         error = np.sqrt(times * sums.variance) / sums.weight
     p_value, adjusted, reach = student_test(gap, error, freedom, level)
-    low, high = agreeing(gap - reach, gap + reach, gap, adjusted, level)
+    low, high = agree_with_tests(gap - reach, gap + reach, gap, adjusted, level)
     band = NORMAL_95 * error
     return {
         "gap_low": low,

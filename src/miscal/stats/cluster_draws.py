@@ -20,21 +20,21 @@ from miscal.data.libraries import special
 from miscal.data.target import TargetData
 from miscal.stats.cell_sums import Floats, Integers
 
-LIMIT = 1e8  # rows times draws beyond which signs are flipped in place of drawing outcomes
-MOST_CLUSTERS = 1000  # from here on sums over clusters are as good as symmetric
-TERMS = 8
-ALIKE = 0.95  # the largest ρ
-CHUNK = 16  # draws made at once
+MAX_ROW_DRAWS = 1e8  # rows times draws beyond which signs are flipped in place of drawing outcomes
+MAX_CLUSTERS = 1000  # from here on sums over clusters are as good as symmetric
+SERIES_TERMS = 8
+MAX_CORRELATION = 0.95  # the largest ρ
+DRAWS_PER_CHUNK = 16  # draws made at once
 # Chunks, 999 draws, of so many rows at most, kept for the next test of them: 32 MiB.
-KEPT, KEPT_ROWS = 64, 1 << 13
-NOTHING, NO_ROWS = np.empty(0), np.empty(0, np.int64)
+CACHED_CHUNKS, CACHED_ROWS = 64, 1 << 13
+NO_SUMS, NO_OFFSETS = np.empty(0), np.empty(0, np.int64)
 
 
 def few_clusters(rows: TargetData, values: float) -> bool:
     """Whether there are clusters, few enough to matter, of rows few enough that so many values a row can be drawn."""
-    if rows.cluster is None or rows.count is not None or rows.rows * values > LIMIT:
+    if rows.cluster is None or rows.count is not None or rows.rows * values > MAX_ROW_DRAWS:
         return False
-    return np.unique(rows.cluster).size <= MOST_CLUSTERS
+    return np.unique(rows.cluster).size <= MAX_CLUSTERS
 
 
 def _normals(
@@ -42,15 +42,15 @@ def _normals(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """What clusters and rows have of their own in a chunk of draws; the tests of all columns draw the same."""
     random = np.random.default_rng([seed, number])
-    shared = random.standard_normal((CHUNK, groups), dtype=np.float32)
-    return shared, random.standard_normal((CHUNK, rows), dtype=np.float32)
+    shared = random.standard_normal((DRAWS_PER_CHUNK, groups), dtype=np.float32)
+    return shared, random.standard_normal((DRAWS_PER_CHUNK, rows), dtype=np.float32)
 
 
-_kept_normals = lru_cache(KEPT)(_normals)
+_cached_normals = lru_cache(CACHED_CHUNKS)(_normals)
 
 
 @dataclass(frozen=True, eq=False)
-class Latent:
+class LatentOutcomes:
     """Latent normal values of rows, alike within clusters by `alike`; a draw depends on its number alone.
 
     groups : number of clusters
@@ -67,7 +67,7 @@ class Latent:
     @classmethod
     def of(
         cls, cluster: Integers, rows: tuple[Floats, Array, Floats], threshold: Floats, seed: int
-    ) -> "Latent":
+    ) -> "LatentOutcomes":
         """As alike as what happened to rows of a probability is; thresholds are the probabilities' normal quantiles.
 
         rows : their probabilities, what happened, and their weights
@@ -77,12 +77,12 @@ class Latent:
         variance = float(np.sum(weight**2 * predicted * (1.0 - predicted)))
         own = np.bincount(code, weight * (happened - predicted))
         squares = float(own @ own)
-        alike = likeness(threshold, weight, code, squares - variance)
+        alike = latent_correlation(threshold, weight, code, squares - variance)
         return cls(code, own.size, alike, seed, math.sqrt(max(squares, variance)), math.sqrt(variance))
 
     def chunk(self, number: int) -> NDArray[np.float32]:
         """The values of draws CHUNK·number and those after it, (CHUNK, rows)."""
-        made = _kept_normals if self.cluster.size <= KEPT_ROWS else _normals
+        made = _cached_normals if self.cluster.size <= CACHED_ROWS else _normals
         shared, own = made(self.seed, number, self.groups, self.cluster.size)
         values = own * np.float32(math.sqrt(1.0 - self.alike))
         values += (shared * np.float32(math.sqrt(self.alike)))[:, self.cluster]
@@ -107,26 +107,26 @@ class ClusterDraws:
     threshold: NDArray[np.float32]
     predicted: Floats
     weight: Floats
-    latent: Latent
+    latent: LatentOutcomes
     mean: Floats
     offsets: Integers
 
     @classmethod
     def of(
-        cls, rows: TargetData, seed: int, mean: Floats = NOTHING, offsets: Integers = NO_ROWS
+        cls, rows: TargetData, seed: int, mean: Floats = NO_SUMS, offsets: Integers = NO_OFFSETS
     ) -> "ClusterDraws":
         """Draws of rows, and of their cells."""
         assert rows.cluster is not None
         weight, threshold = rows.sampling, special.ndtri(rows.predicted)
-        latent = Latent.of(rows.cluster, (rows.predicted, rows.observed, weight), threshold, seed)
+        latent = LatentOutcomes.of(rows.cluster, (rows.predicted, rows.observed, weight), threshold, seed)
         return cls(threshold.astype(np.float32), rows.predicted, weight, latent, mean, offsets)
 
     def steps(self, first: int, count: int) -> Iterator[tuple[int, Floats]]:
         """Residuals w(y* - p) of draws first .. first + count - 1, some draws (draws, rows) at a time, by place."""
-        for number in range(first // CHUNK, -(-(first + count) // CHUNK)):
+        for number in range(first // DRAWS_PER_CHUNK, -(-(first + count) // DRAWS_PER_CHUNK)):
             residual = self.weight * ((self.latent.chunk(number) < self.threshold) - self.predicted)
             residual *= self.latent.factors(residual)
-            start = number * CHUNK - first
+            start = number * DRAWS_PER_CHUNK - first
             yield max(start, 0), residual[max(-start, 0) : count - start]
 
     def of_rows(self, first: int, count: int) -> Floats:
@@ -143,7 +143,7 @@ class ClusterDraws:
         return out
 
 
-def likeness(threshold: Floats, weight: Floats, cluster: Integers, excess: float) -> float:
+def latent_correlation(threshold: Floats, weight: Floats, cluster: Integers, excess: float) -> float:
     """The ρ at which clusters' sums have `excess` more variance than rows that have nothing to do with each other.
 
     ``Cov(y, y') = Σ_k ρ^k/k!·He_{k-1}(z)φ(z)·He_{k-1}(z')φ(z')`` at the thresholds z, z' (Mehler), added within
@@ -153,12 +153,12 @@ def likeness(threshold: Floats, weight: Floats, cluster: Integers, excess: float
     z = np.where(finite, threshold, 0.0)
     density = np.where(finite, weight * np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi), 0.0)
     before, polynomial, powers = np.zeros(z.size), np.ones(z.size), []
-    for k in range(1, TERMS + 1):
+    for k in range(1, SERIES_TERMS + 1):
         each = polynomial * density
         total = np.bincount(cluster, each)
         powers.append(float(total @ total - each @ each) / math.factorial(k))
         before, polynomial = polynomial, z * polynomial - k * before
-    low, high = 0.0, ALIKE if excess > 0.0 and powers[0] > 0.0 else 0.0
+    low, high = 0.0, MAX_CORRELATION if excess > 0.0 and powers[0] > 0.0 else 0.0
     while high - low > 1e-4:
         middle = 0.5 * (low + high)
         if sum(middle**k * power for k, power in enumerate(powers, 1)) < excess:

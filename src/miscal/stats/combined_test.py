@@ -4,7 +4,7 @@ A result's p-value answers "is there anything here?", and no single statistic se
 of the tests' own p-values are added, which the smallest dominates, and the sum is compared with the same of every draw:
 the price of looking several times is what the draws say. (The smallest alone is a little weaker where several tests see
 the same error.) A test that no other one comes near to counts for several of those that see much the same
-(`SHARES`, found by `studies/power.py`).
+(`TEST_WEIGHTS`, found by `studies/power.py`).
 """
 
 import math
@@ -15,18 +15,23 @@ import numpy as np
 
 from miscal.codes.inference import PartialTest
 from miscal.data.libraries import special
-from miscal.stats.cell_sums import CellSums, CellTestSettings, Floats, Integers, run_starts, unwarned
-from miscal.stats.kuiper import walk_spans
-from miscal.stats.metric_null import PooledError, Statistic, drawn_values
+from miscal.stats.cell_sums import CellSums, CellTestSettings, Floats, Integers, ignore_warnings, run_starts
+from miscal.stats.kuiper import cumulative_ranges
+from miscal.stats.metric_null import PooledError, Statistic, null_statistics
 from miscal.stats.null_draws import cell_draws
 
-PIECES = 200  # of equal information, into which a key is cut
+MAX_PIECES = 200  # of equal information, into which a key is cut
 # Polynomials along a key, the constant among them.
-SMOOTH = {PartialTest.TOTAL: 1, PartialTest.TREND: 2, PartialTest.BEND: 3, PartialTest.SMOOTH_CURVE: 5}
-OUT_OF_REACH = 1e300  # a statistic that no draw comes near, still a number
+POLYNOMIAL_DEGREES = {
+    PartialTest.TOTAL: 1,
+    PartialTest.TREND: 2,
+    PartialTest.BEND: 3,
+    PartialTest.SMOOTH_CURVE: 5,
+}
+LARGEST_STATISTIC = 1e300  # a statistic that no draw comes near, still a number
 
 # 1 for every other test.
-SHARES = {
+TEST_WEIGHTS = {
     PartialTest.LEVEL_SUM: 4.0,
     PartialTest.TREND: 4.0,
     PartialTest.BEND: 2.0,
@@ -56,21 +61,21 @@ class CombinedTest:
     bound: bool
 
 
-def drawn_tests(
+def draw_tests(
     sums: CellSums, tests: Mapping[PartialTest, Statistic], how: CellTestSettings, draws: int
 ) -> Floats:
     """Some statistics of draws of the cells, (draws + 1, tests), and in the end those of the cells themselves."""
-    with unwarned():  # beside next to no variance
-        drawn = drawn_values(cell_draws(sums, how, draws), sums, tests.values(), draws)
+    with ignore_warnings():  # beside next to no variance
+        drawn = null_statistics(cell_draws(sums, how, draws), sums, tests.values(), draws)
         return np.vstack([drawn, [test(-sums.off[None])[0] for test in tests.values()]])
 
 
-def omnibus(names: Sequence[PartialTest], drawn: Floats, known: Sequence[float] = ()) -> CombinedTest:
+def combine_tests(names: Sequence[PartialTest], drawn: Floats, known: Sequence[float] = ()) -> CombinedTest:
     """Compare the inverses of some tests' p-values, added up, with those of draws of the cells.
 
     Parameters
     ----------
-    names, drawn : of the tests, and what `drawn_tests` gives of them
+    names, drawn : of the tests, and what `draw_tests` gives of them
     known : p-values of some of the tests by other means, finer than the draws: where no draw reaches the data, the
         p-value is their smallest, times the number of tests, if that is below the end of the draws' scale
 
@@ -78,13 +83,13 @@ def omnibus(names: Sequence[PartialTest], drawn: Floats, known: Sequence[float] 
     --------
     >>> one = np.ones(2)
     >>> sums = CellSums(100 * one, 100 * one, 100 * one, 20 * one, 35 * one, 16 * one, 30 * one)
-    >>> tests = of_levels(sums, PooledError(1.0, sums.weight))
-    >>> omnibus([*tests], drawn_tests(sums, tests, CellTestSettings(), 199)).p_value
+    >>> tests = level_tests(sums, PooledError(1.0, sums.weight))
+    >>> combine_tests([*tests], draw_tests(sums, tests, CellTestSettings(), 199)).p_value
     0.005
     """
-    alone = np.column_stack([_reached(column) for column in np.minimum(drawn, OUT_OF_REACH).T])
-    shares = np.array([SHARES.get(name, 1.0) for name in names])
-    p_value = float(_reached(combined(alone, shares))[-1])
+    alone = np.column_stack([_shares_as_large(column) for column in np.minimum(drawn, LARGEST_STATISTIC).T])
+    shares = np.array([TEST_WEIGHTS.get(name, 1.0) for name in names])
+    p_value = float(_shares_as_large(sum_of_inverses(alone, shares))[-1])
     finer = len(names) * min([each for each in known if not math.isnan(each)], default=math.inf)
     bound = p_value <= 1.5 / len(drawn)
     if bound and finer < p_value:
@@ -92,30 +97,30 @@ def omnibus(names: Sequence[PartialTest], drawn: Floats, known: Sequence[float] 
     return CombinedTest(p_value, dict(zip(names, alone[-1].tolist(), strict=True)), len(drawn) - 1, bound)
 
 
-def combined(alone: Floats, shares: Floats) -> Floats:
+def sum_of_inverses(alone: Floats, shares: Floats) -> Floats:
     """One number of the p-values of all tests, (draws, tests), the larger the more there is."""
     return (1.0 / alone) @ shares
 
 
-def _reached(values: Floats) -> Floats:
+def _shares_as_large(values: Floats) -> Floats:
     """The share of values that are at least as large as each, up to rounding."""
     below = np.searchsorted(np.sort(values), values - 1e-9 * np.abs(values))
     return (values.size - below) / values.size
 
 
 # ---- tests -----------------------------------------------------------------------------------------------------------
-def of_levels(sums: CellSums, error: PooledError, *, binary: bool = True) -> dict[PartialTest, Statistic]:
+def level_tests(sums: CellSums, error: PooledError, *, binary: bool = True) -> dict[PartialTest, Statistic]:
     """Tests of cells without an order: their average error, their deviance, the largest of them, and all together."""
-    scale = _once(_scale(sums, binary=binary))
+    scale = _cached_for_same_draws(_squared_deviations(sums, binary=binary))
     return {
         PartialTest.AVERAGE_ERROR: error,
         PartialTest.CHI_SQUARE: lambda residual: scale(residual).sum(axis=1),
         PartialTest.LARGEST_CELL: lambda residual: scale(residual).max(axis=1, initial=0.0),
-        PartialTest.LEVEL_SUM: Quadratic.of(sums, np.ones((1, sums.rows.size))),
+        PartialTest.LEVEL_SUM: QuadraticTest.of(sums, np.ones((1, sums.rows.size))),
     }
 
 
-def of_score(
+def score_tests(
     pieces: "VariablePieces", error: PooledError, *, binary: bool = True
 ) -> dict[PartialTest, Statistic]:
     """Tests along the score: the error of its bins, the walk, and slope and intercept, of log-odds where it is one."""
@@ -124,12 +129,12 @@ def of_score(
     error = replace(error, weight=np.add.reduceat(pieces.sums.weight, pieces.starts))
     return {
         PartialTest.EXPECTED_ERROR: lambda residual: error(pieces.by_cell(residual)),
-        PartialTest.KUIPER: walk_spans,
-        PartialTest.SLOPE_INTERCEPT: Quadratic.of(pieces.sums, np.stack([np.ones_like(odds), odds])),
+        PartialTest.KUIPER: cumulative_ranges,
+        PartialTest.SLOPE_INTERCEPT: QuadraticTest.of(pieces.sums, np.stack([np.ones_like(odds), odds])),
     }
 
 
-def of_variable(
+def variable_tests(
     pieces: "VariablePieces", *, missing: bool, binary: bool = True
 ) -> dict[PartialTest, Statistic]:
     """Tests along a variable: polynomials of low degree in the place along it, and the largest range.
@@ -138,20 +143,24 @@ def of_variable(
     """
     sums = pieces.sums
     known = sums.rows.size - missing
-    scale = _scale(sums.map(lambda values: np.add.reduceat(values, pieces.starts)), binary=binary)
+    scale = _squared_deviations(
+        sums.map(lambda values: np.add.reduceat(values, pieces.starts)), binary=binary
+    )
     own = sums.variance[:known]
     done = np.cumsum(own)
     place = (done - 0.5 * own) / max(done[-1], 1e-300)
-    polynomials = np.polynomial.legendre.legvander(2.0 * place - 1.0, min(max(SMOOTH.values()), known) - 1).T
-    smooth = Quadratic.of(sums, np.pad(polynomials, ((0, 0), (0, int(missing)))))
+    polynomials = np.polynomial.legendre.legvander(
+        2.0 * place - 1.0, min(max(POLYNOMIAL_DEGREES.values()), known) - 1
+    ).T
+    smooth = QuadraticTest.of(sums, np.pad(polynomials, ((0, 0), (0, int(missing)))))
     return {
-        **{name: Quadratic(smooth.basis[:degrees]) for name, degrees in SMOOTH.items()},
+        **{name: QuadraticTest(smooth.basis[:degrees]) for name, degrees in POLYNOMIAL_DEGREES.items()},
         PartialTest.LARGEST_RANGE: lambda residual: scale(pieces.by_cell(residual)).max(axis=1, initial=0.0),
     }
 
 
 @dataclass(frozen=True)
-class Quadratic:
+class QuadraticTest:
     """The score test of some directions: squares of the residuals' components, scaled to be independent of each other.
 
     The directions are made orthogonal one after the other, so that the first k of them are a test by themselves.
@@ -160,11 +169,11 @@ class Quadratic:
     basis: Floats  # (directions, cells)
 
     @classmethod
-    def of(cls, sums: CellSums, directions: Floats) -> "Quadratic":
+    def of(cls, sums: CellSums, directions: Floats) -> "QuadraticTest":
         """The test of directions (directions, cells), orthogonal with respect to the cells' variances."""
         scale = np.sqrt(np.maximum(sums.variance, 0.0))
         q, _ = np.linalg.qr((directions * scale).T)
-        with unwarned():
+        with ignore_warnings():
             return cls(np.ascontiguousarray(np.where(scale > 0.0, q.T / scale, 0.0)))
 
     def __call__(self, residual: Floats) -> Floats:
@@ -177,7 +186,7 @@ class Quadratic:
         return float(special.chdtrc(len(self.basis), self(-sums.off[None])[0]))
 
 
-def _once(statistic: Statistic) -> Statistic:
+def _cached_for_same_draws(statistic: Statistic) -> Statistic:
     """The same, worked out once for the tests that read it off the same residuals."""
     last: list[Floats] = []
 
@@ -189,7 +198,7 @@ def _once(statistic: Statistic) -> Statistic:
     return kept
 
 
-def _scale(sums: CellSums, *, binary: bool) -> Statistic:
+def _squared_deviations(sums: CellSums, *, binary: bool) -> Statistic:
     """How far out each cell is, in standard deviations, squared; (draws, cells) in and out.
 
     Squared deviance residuals of events: as many standard deviations as the binomial's tail is far out. 0 where
@@ -199,7 +208,7 @@ def _scale(sums: CellSums, *, binary: bool) -> Statistic:
         noise = np.maximum(sums.residual2, sums.variance)
         noise[noise <= 0.0] = np.inf
         return lambda residual: residual**2 / noise
-    with unwarned():
+    with ignore_warnings():
         unit = np.where(sums.weight > 0.0, sums.weight2 / sums.weight, 1.0)
         size, mean = sums.weight / unit, sums.predicted / unit
         spread = sums.variance / unit**2 / (mean * (1.0 - mean / size))
@@ -210,7 +219,7 @@ def _scale(sums: CellSums, *, binary: bool) -> Statistic:
 
     def deviance(residual: Floats) -> Floats:
         events = np.clip(residual / unit + mean, 0.0, size)
-        with unwarned():
+        with ignore_warnings():
             both = of_side(events, mean) + of_side(size - events, size - mean)
             made = 2.0 * both / spread
         return np.nan_to_num(np.maximum(made, 0.0), posinf=1e9)
@@ -234,7 +243,7 @@ class VariablePieces:
     def of(cls, grid: CellSums, cell: Integers) -> "VariablePieces":
         """From the sums of a grid, and the cell that each of its cells lies in (rising)."""
         done = np.cumsum(grid.variance) - 0.5 * grid.variance
-        share = np.floor(done * (PIECES / max(grid.variance.sum(), 1e-300)))
+        share = np.floor(done * (MAX_PIECES / max(grid.variance.sum(), 1e-300)))
         new = run_starts(cell, share)
         first = np.flatnonzero(new)
         sums = grid.map(lambda values: np.add.reduceat(values, first))

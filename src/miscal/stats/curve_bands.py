@@ -13,8 +13,8 @@ from miscal.stats.local_regression import Fit, SortedRows, Windows, find_windows
 
 REPRODUCED = 1e-7  # 1 - l_ii below this: the fit reproduces the row, whose residual then says nothing
 BLOCKS = 1024  # the covariance across the grid is formed on at most this many blocks of values
-DRAWS = 4000
-DENSE = 400  # two_delta is exact up to this many distinct values
+BAND_DRAWS = 4000
+MAX_EXACT_VALUES = 400  # two_delta is exact up to this many distinct values
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class SmoothingOptions:
         whole("robust_iterations", self.robust_iterations, 0)
 
 
-def estimate(
+def fit_curves(
     rows: SortedRows, codes: Integers | None, points: Floats, how: SmoothingOptions
 ) -> SmoothedCurve:
     """Fit all responses at the points; responses are apart only when robustness gives each its own weights."""
@@ -198,7 +198,7 @@ def _freedom(rows: SortedRows, fit: Fit, own: Windows) -> tuple[float, float]:
     delta = float(rows.total + many @ norm - 2.0 * trace)
     if not delta > 1e-9 * rows.total:
         return np.nan, np.nan
-    if rows.x.size > DENSE or rows.weight.ndim:  # two_delta is dear and about one_delta
+    if rows.x.size > MAX_EXACT_VALUES or rows.weight.ndim:  # two_delta is dear and about one_delta
         return delta, delta
     root = np.sqrt(many)
     rest = np.eye(root.size) - operator(rows.x, own, fit, rows.x) * root[:, None] * root
@@ -260,6 +260,6 @@ def critical_values(done: SmoothedCurve, how: SmoothingOptions) -> Floats:
         values, vectors = np.linalg.eigh(correlation)
         keep = values > 1e-9 * values[-1]
         root = vectors[:, keep] * np.sqrt(values[keep])
-        largest = np.abs(root @ random.standard_normal((root.shape[1], DRAWS))).max(axis=0)
+        largest = np.abs(root @ random.standard_normal((root.shape[1], BAND_DRAWS))).max(axis=0)
         tail[k] = special.ndtr(np.quantile(largest, how.level))
     return np.asarray(special.stdtrit(done.degrees_of_freedom, np.minimum(tail, 1.0 - 1e-12)))

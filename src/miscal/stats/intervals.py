@@ -8,13 +8,13 @@ import numpy as np
 from miscal.codes.inference import Null
 from miscal.data.target import TargetData
 from miscal.stats.binomial import NORMAL_EVENTS, binomial_tail, equal_weights
-from miscal.stats.cell_sums import CellSums, CellTestSettings, Floats, unwarned
+from miscal.stats.cell_sums import CellSums, CellTestSettings, Floats, ignore_warnings
 from miscal.stats.multiplicity import adjusted_z
 from miscal.stats.normal import NORMAL_95, normal_p, student_95
-from miscal.stats.sign_flip import cell_noise, student_reach
+from miscal.stats.sign_flip import residual_squares, student_reach
 
-STEPS = 80
-SETTLED = 1e-10  # of the root of a tail's logarithm
+MAX_STEPS = 80
+TOLERANCE = 1e-10  # of the root of a tail's logarithm
 
 
 def wald_p(value: float, interval: Sequence[float], right: float, logarithm: bool = False) -> float:
@@ -57,11 +57,11 @@ def cell_gap_intervals(
     >>> low.round(4).tolist(), high.round(4).tolist()
     ([-0.0162], [0.02])
     """
-    with unwarned():
+    with ignore_warnings():
         if how.null == Null.BERNOULLI:
-            least, most = _mean_events(sums, level / tests, weighted=how.weighted)
+            least, most = _expected_event_bounds(sums, level / tests, weighted=how.weighted)
             return (sums.predicted - most) / sums.weight, (sums.predicted - least) / sums.weight
-        noise, blocks = cell_noise(sums, how.rows)
+        noise, blocks = residual_squares(sums, how.rows)
         if how.model_variance or how.outcome_weights or not how.binary:
             noise = np.maximum(noise, sums.variance)
         gap = sums.off / sums.weight
@@ -71,7 +71,7 @@ def cell_gap_intervals(
         return np.maximum(gap - reach, sums.mean - 1.0), np.minimum(gap + reach, sums.mean)
 
 
-def total_reach(pair: TargetData, expected: Floats) -> float:
+def total_half_width(pair: TargetData, expected: Floats) -> float:
     """Half-width of the 95% interval of Σw·y around what is expected of each row, by cluster where there are any."""
     residual = pair.observed - expected
     if pair.cluster is None:
@@ -86,7 +86,9 @@ def total_reach(pair: TargetData, expected: Floats) -> float:
     return student_95(freedom) * math.sqrt(noise)
 
 
-def agreeing(low: Floats, high: Floats, gap: Floats, adjusted: Floats, level: float) -> tuple[Floats, Floats]:
+def agree_with_tests(
+    low: Floats, high: Floats, gap: Floats, adjusted: Floats, level: float
+) -> tuple[Floats, Floats]:
     """Make intervals say what the tests say: 0 is outside exactly where the adjusted p-value is at most the level.
 
     Holm's rule rejects a little more than intervals at Bonferroni's level exclude: such an interval ends at 0, which
@@ -95,7 +97,9 @@ def agreeing(low: Floats, high: Floats, gap: Floats, adjusted: Floats, level: fl
 
     Examples
     --------
-    >>> low, high = agreeing(*(np.array(v) for v in ([0.1, -0.1], [0.3, 0.2], [0.2, 0.05], [0.2, 0.9])), 0.05)
+    >>> low, high = agree_with_tests(
+    ...     *(np.array(v) for v in ([0.1, -0.1], [0.3, 0.2], [0.2, 0.05], [0.2, 0.9])), 0.05
+    ... )
     >>> low.tolist(), high.tolist()
     ([0.0, -0.1], [0.3, 0.2])
     """
@@ -106,7 +110,7 @@ def agreeing(low: Floats, high: Floats, gap: Floats, adjusted: Floats, level: fl
     return np.where(real, above, np.minimum(low, 0.0)), np.where(real, below, np.maximum(high, 0.0))
 
 
-def _mean_events(sums: CellSums, level: float, *, weighted: bool) -> Floats:
+def _expected_event_bounds(sums: CellSums, level: float, *, weighted: bool) -> Floats:
     """Give bounds of the expected Σw·y of cells, each at a level; those of empty ones mean nothing."""
     scale = sums.weight2 / sums.weight
     size, mean = sums.weight / scale, sums.predicted / scale
@@ -132,11 +136,11 @@ def _mean_events(sums: CellSums, level: float, *, weighted: bool) -> Floats:
     bounds = np.stack([least, most])
     small = (np.minimum(events, size - events) <= NORMAL_EVENTS) & (ratio <= 1.0 + 1e-9)
     cells = np.stack([events, size, np.minimum(ratio, 1.0), mean > 0.5 * size])[:, small]
-    bounds[:, small] = _inverted(cells, 0.5 * level, bounds[:, small])
+    bounds[:, small] = _inverted_tails(cells, 0.5 * level, bounds[:, small])
     return bounds * scale
 
 
-def _inverted(cells: Floats, half: float, start: Floats) -> Floats:
+def _inverted_tails(cells: Floats, half: float, start: Floats) -> Floats:
     """Solve P(K >= k) = half for the lower and P(K <= k) = half for the upper bound of λ, from Wilson's bounds on.
 
     Each is matched on the side that is rarer for the predictions, whatever λ is, as in the cell's test. The secant rule
@@ -152,10 +156,10 @@ def _inverted(cells: Floats, half: float, start: Floats) -> Floats:
     outer, inner = ends, np.maximum(count, 1e-12)
     target = math.sqrt(-math.log(half))
     last, last_height = inner, np.full(count.size, math.sqrt(math.log(2.0)) - target)
-    guess, height = _between(start.ravel(), outer, inner), last_height.copy()
+    guess, height = _inside_bracket(start.ravel(), outer, inner), last_height.copy()
     settled = count == ends
-    with unwarned():
-        for _ in range(STEPS):
+    with ignore_warnings():
+        for _ in range(MAX_STEPS):
             live = np.flatnonzero(~settled)
             if not live.size:
                 break
@@ -164,15 +168,15 @@ def _inverted(cells: Floats, half: float, start: Floats) -> Floats:
             tail = binomial_tail(matched, upper=lower[live])
             height[live] = np.sqrt(np.maximum(-np.log(tail), 0.0)) - target
             outer, inner = np.where(height > 0.0, guess, outer), np.where(height > 0.0, inner, guess)
-            settled |= np.abs(height) < SETTLED
-            settled |= np.abs(outer - inner) <= SETTLED * np.maximum(outer, inner)
+            settled |= np.abs(height) < TOLERANCE
+            settled |= np.abs(outer - inner) <= TOLERANCE * np.maximum(outer, inner)
             secant = guess - height * (guess - last) / (height - last_height)
             last, last_height = guess, height.copy()
-            guess = np.where(settled, guess, _between(secant, outer, inner))
+            guess = np.where(settled, guess, _inside_bracket(secant, outer, inner))
     return np.where(count == ends, ends, guess).reshape(2, -1)
 
 
-def _between(guess: Floats, outer: Floats, inner: Floats) -> Floats:
+def _inside_bracket(guess: Floats, outer: Floats, inner: Floats) -> Floats:
     """The guess where it lies inside the bracket, else the bracket's middle."""
     inside = (guess > np.minimum(outer, inner)) & (guess < np.maximum(outer, inner))
     return np.where(inside, guess, 0.5 * (outer + inner))

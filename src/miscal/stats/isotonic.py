@@ -11,7 +11,7 @@ from miscal.stats.cell_sums import Floats, Integers
 FOLDS = 5
 
 
-def beyond_score(pair: TargetData, random_state: int = 0) -> Floats:
+def cross_fitted_score(pair: TargetData, random_state: int = 0) -> Floats:
     """Recalibrate the score by isotonic regression, each row by a fit on the other folds.
 
     A cell whose gap to the recalibrated score is significant has an error of its own (*specific*); otherwise it shares
@@ -23,12 +23,12 @@ def beyond_score(pair: TargetData, random_state: int = 0) -> Floats:
     --------
     >>> score = np.repeat([0.1, 0.2], 50)
     >>> happened = np.tile([1.0, 0.0, 0.0, 0.0, 0.0], 20)
-    >>> bool(np.abs(beyond_score(TargetData(score, happened)).mean() - 0.2) < 0.01)
+    >>> bool(np.abs(cross_fitted_score(TargetData(score, happened)).mean() - 0.2) < 0.01)
     True
     """
     weight = pair.weights[0]
     happened = weight * pair.observed
-    fold = fold_of_rows(pair.rows, FOLDS, cluster=pair.cluster, random_state=random_state)
+    fold = assign_folds(pair.rows, FOLDS, cluster=pair.cluster, random_state=random_state)
     answer = pair.predicted.copy()
     levels, places = np.unique(pair.predicted, return_inverse=True)
     # Each fit is the total of every distinct score less one fold's own: one fold's sums at a time are held.
@@ -42,7 +42,7 @@ def beyond_score(pair: TargetData, random_state: int = 0) -> Floats:
     return answer
 
 
-def rates_as_happened(pair: TargetData) -> Floats:
+def smoothed_isotonic_rates(pair: TargetData) -> Floats:
     """The isotonic map of the score, its steps pulled towards the score by half an event so that no rate is 0 or 1."""
     levels, places = np.unique(pair.predicted, return_inverse=True)
     first = pair.weights[0]
@@ -59,17 +59,17 @@ def _isotonic(levels: Floats, mass: Array, events: Array) -> Floats:
     used = mass > 1e-12 * max(mass.sum(), 1e-300)
     if not used.any():
         return levels
-    return np.interp(levels, levels[used], rising_rates(events[used], mass[used]))
+    return np.interp(levels, levels[used], increasing_rates(events[used], mass[used]))
 
 
-def rising_rates(events: Floats, weight: Floats) -> Floats:
+def increasing_rates(events: Floats, weight: Floats) -> Floats:
     """The non-decreasing rates that fit events / weight best; all weights positive."""
     rates = np.empty(len(weight))
     order.rising_rates(*np.array([events, weight], np.float64), rates)
     return rates
 
 
-def fold_of_rows(
+def assign_folds(
     rows: int,
     folds: int,
     *,

@@ -15,17 +15,24 @@ from numpy.typing import ArrayLike
 from miscal.aggregate.in_memory import DISTINCT, Walk
 from miscal.codes.inference import Method, Null
 from miscal.data.libraries import special
-from miscal.stats.cell_sums import EFFECTIVE_EVENTS, CellRows, CellSums, CellTestSettings, Floats, unwarned
+from miscal.stats.cell_sums import (
+    EFFECTIVE_EVENTS,
+    CellRows,
+    CellSums,
+    CellTestSettings,
+    Floats,
+    ignore_warnings,
+)
 from miscal.stats.metric_null import (
     DRAWS,
     NullSummary,
-    affordable,
+    affordable_draws,
     aggregate_null,
     max_statistic_p,
     seminorm_interval,
 )
-from miscal.stats.null_draws import ROW_DRAWS, steps_of, widest_walks
-from miscal.stats.root_finding import root
+from miscal.stats.null_draws import ROW_DRAWS, residual_draws, widest_ranges
+from miscal.stats.root_finding import find_root
 
 # The range (highest minus lowest value) of a standard Brownian motion on [0, 1] is the limit of the Kuiper statistic
 # over its standard deviation when the model is calibrated. Two series meet at 2: one converges at once above it, the
@@ -33,10 +40,10 @@ from miscal.stats.root_finding import root
 RANGE_MEAN = 2.0 * math.sqrt(2.0 / math.pi)  # of the range: 1.5957691216
 # What the range exceeds once in 20: `brownian_range_isf(0.05)`, without the solver that would find it.
 RANGE_QUANTILE = 2.4976721610486496
-_TERMS = 10
+SERIES_TERMS = 10
 
 
-def walk_spans(residual: Floats) -> Floats:
+def cumulative_ranges(residual: Floats) -> Floats:
     """Highest minus lowest partial sum of residuals over cells in order: Kuiper, cells being tied keys."""
     walk = np.cumsum(residual, axis=1)
     return np.asarray(walk.max(axis=1, initial=0.0) - walk.min(axis=1, initial=0.0))
@@ -58,12 +65,12 @@ def brownian_range_p(x: ArrayLike, *, upper: bool = True) -> Any:
     """
     values = np.asarray(x, np.float64)
     below = values < 2.0
-    k = np.arange(_TERMS, 0.0, -1.0)
+    k = np.arange(SERIES_TERMS, 0.0, -1.0)
     far = np.where(below, 4.0, values)[..., None]
     high = 8.0 * np.sum((-1.0) ** (k - 1.0) * k * special.ndtr(-k * far), axis=-1)
-    j2 = (np.pi * np.arange(2 * _TERMS - 1, 0.0, -2.0)) ** 2
+    j2 = (np.pi * np.arange(2 * SERIES_TERMS - 1, 0.0, -2.0)) ** 2
     near2 = np.where(below & (values > 0.0), values, 1.0)[..., None] ** 2
-    with unwarned():
+    with ignore_warnings():
         terms = (1.0 / near2 + 1.0 / j2) * np.exp(-0.5 * j2 / near2)
     low = np.where(values > 0.0, 8.0 * terms.sum(axis=-1), 0.0)
     answer = np.where(below, 1.0 - low, high) if upper else np.where(below, low, 1.0 - high)
@@ -76,7 +83,7 @@ def brownian_range_isf(p_value: float) -> float:
     def falling(value: float) -> float:
         return math.log(max(brownian_range_p(value), 1e-320) / p_value)
 
-    return root(falling, 0.04, 39.0, 1e-14)
+    return find_root(falling, 0.04, 39.0, 1e-14)
 
 
 def kuiper_p_value(
@@ -126,10 +133,10 @@ def kuiper_p_value(
     if not (enough and plain):
         if ties is not None and not flips:
             total, how = ties.weight.sum(), replace(how, rows=None)
-            return aggregate_null(ties, lambda residual: walk_spans(residual) / total, how, draws)
+            return aggregate_null(ties, lambda residual: cumulative_ranges(residual) / total, how, draws)
         if rows is not None and (clustered or rows.rows * draws <= ROW_DRAWS):
-            found = simulated_walk(
-                value, rows, how, affordable(draws, rows.rows)
+            found = simulated_kuiper(
+                value, rows, how, affordable_draws(draws, rows.rows)
             )  # clusters have no other way
             return found.no_narrower(wider * found.quantile)
     if not enough:
@@ -144,13 +151,13 @@ def kuiper_p_value(
     return NullSummary(value, RANGE_MEAN * deviation, p_value, quantile, interval, method)
 
 
-def simulated_walk(value: float, rows: CellRows, how: CellTestSettings, draws: int) -> NullSummary:
+def simulated_kuiper(value: float, rows: CellRows, how: CellTestSettings, draws: int) -> NullSummary:
     """Compare a walk's range over Σw with draws of it: Bernoulli outcomes, or signs flipped row- or cluster-wise.
 
     With `model_variance` outcomes are drawn by cluster in place of flipping signs, where that can be afforded.
     """
-    steps, method = steps_of(rows, how, draws)
+    steps, method = residual_draws(rows, how, draws)
     every = np.arange(rows.rows, dtype=np.int32), np.array([0, rows.rows])
     walk = rows.codes().astype(float), every, 1.0 / rows.sampling.sum(keepdims=True)
     block = 64 if method is Method.CLUSTER_DRAWS else 50  # whole chunks of draws by cluster
-    return max_statistic_p(value, partial(widest_walks, *walk, steps), draws, block=block, method=method)
+    return max_statistic_p(value, partial(widest_ranges, *walk, steps), draws, block=block, method=method)

@@ -15,23 +15,23 @@ from miscal.codes.inference import Method, Null
 from miscal.data.arrays import Array
 from miscal.data.target import TargetData
 from miscal.kernels.subpopulation import HIGH, LOW, PREDICTED, TOTAL, VARIANCE, WEIGHT, WEIGHT2
-from miscal.stats.cell_sums import EFFECTIVE_EVENTS, CellTestSettings, unwarned
-from miscal.stats.isotonic import rates_as_happened
+from miscal.stats.cell_sums import EFFECTIVE_EVENTS, CellTestSettings, ignore_warnings
+from miscal.stats.isotonic import smoothed_isotonic_rates
 from miscal.stats.kuiper import brownian_range_isf, brownian_range_p
 from miscal.stats.metric_null import (
     NullSummary,
-    affordable,
+    affordable_draws,
     max_statistic_p,
     seminorm_interval,
     upper_quantile,
 )
-from miscal.stats.null_draws import LANES, ROW_DRAWS, WalkSteps, steps_of, widest_walks
+from miscal.stats.null_draws import DRAWS_PER_TASK, ROW_DRAWS, ResidualDraws, residual_draws, widest_ranges
 from miscal.stats.null_model import OutcomeSamplingVariance, ResidualVariance
 
-LONGEST = 150_000_000  # positions of all subpopulations together that are held in memory
-OWN_DRAWS = 199  # of the noise that the data have, for the interval
-LARGEST = 1e300  # stands for an infinite error, so that it can be compared
-NEARLY = 1e-12  # a walk shorter than this share of its weight has not moved
+MAX_POSITIONS = 150_000_000  # positions of all subpopulations together that are held in memory
+INTERVAL_DRAWS = 199  # of the noise that the data have, for the interval
+LARGEST_ERROR = 1e300  # stands for an infinite error, so that it can be compared
+NEGLIGIBLE_SPAN = 1e-12  # a walk shorter than this share of its weight has not moved
 
 
 def spans(stats: Array) -> Array:
@@ -56,7 +56,7 @@ def _per_weight(values: Array, stats: Array) -> Array:
 def noise_scales(stats: Array) -> Array:
     """What a walk's span is multiplied by: M_k = span_k · scale_k; 0 where σ_k is 0."""
     variance, every = stats[:, VARIANCE], stats[0, WEIGHT]
-    with unwarned():
+    with ignore_warnings():
         scale = np.where(variance > 0, np.sqrt(variance[0] / variance) / every, 0.0)
     scale[0] = 1.0 / every
     return scale
@@ -74,20 +74,20 @@ def scaled_errors(stats: Array, *, normalise: bool = True) -> Array:
     span, variance = spans(stats), stats[:, VARIANCE]
     values = span * noise_scales(stats)
     if variance[0] > 0:
-        values[(variance <= 0) & (span > NEARLY * stats[:, WEIGHT])] = np.inf
+        values[(variance <= 0) & (span > NEGLIGIBLE_SPAN * stats[:, WEIGHT])] = np.inf
     values[0] = errors[0]
     return np.asarray(values)
 
 
-def no_quieter(
-    rows: Ordered, found: Search, spread: ResidualVariance | OutcomeSamplingVariance
+def raise_quiet_variances(
+    rows: Ordered, found: Search, residual_variance: ResidualVariance | OutcomeSamplingVariance
 ) -> tuple[Array, Array]:
     """Statistics of outcomes that are no events, whose variance is that of their residuals or what is usual.
 
     Also by how much each is quieter than is usual, as standard deviations, at least 1: draws of flipped signs are.
     """
     weight, second = (each if each.size else np.ones(rows.rows) for each in (rows.weight, rows.second))
-    either = np.stack([rows.squared_residuals(), spread.at(rows.score, weight, second)])
+    either = np.stack([rows.squared_residuals(), residual_variance.of_sum(rows.score, weight, second)])
     members = map(found.members, range(len(found.stats)))
     own, usual = np.transpose([either[:, chosen].sum(axis=1) for chosen in members])
     made = found.stats.copy()
@@ -96,7 +96,7 @@ def no_quieter(
 
 
 @dataclass(frozen=True, eq=False)
-class MaximumNoise:
+class MaximumNull:
     """The largest error against its distribution under calibration, and the adjusted p-value of each subpopulation.
 
     Attributes
@@ -114,32 +114,32 @@ class MaximumNoise:
     n_tests: int = 0
 
     @classmethod
-    def unknown(cls, values: Array, method: Method) -> "MaximumNoise":
+    def unknown(cls, values: Array, method: Method) -> "MaximumNull":
         """Errors whose null distribution is not known; `method` says why."""
         summary = NullSummary.unknown(float(values.max()), method)
         return cls(summary, np.full(values.size, math.nan))
 
 
-def subpopulation_noise(
+def subpopulation_null(
     rows: Ordered, found: Search, values: Array, pair: TargetData, how: CellTestSettings, *, draws: int
-) -> MaximumNoise:
+) -> MaximumNull:
     """Compare the largest error with noise: simulated where rows times draws allow, by Bonferroni's inequality else."""
-    values = np.minimum(values, LARGEST)
+    values = np.minimum(values, LARGEST_ERROR)
     flips, seed = how.null == Null.RESIDUAL, how.seed
-    if not flips and (rows.rows * draws > ROW_DRAWS or found.stats[:, 0].sum() > LONGEST):
-        return bonferroni_noise(found.stats, values)
-    draws = affordable(draws, rows.rows)  # flipped signs have no other way
-    scale = noise_scales(found.stats) * how.stretch
-    walked = partial(widest_walks, rows.signed, found.lists(), scale)
-    steps, method = steps_of(pair.take(rows.order), how, draws)
+    if not flips and (rows.rows * draws > ROW_DRAWS or found.stats[:, 0].sum() > MAX_POSITIONS):
+        return bonferroni_null(found.stats, values)
+    draws = affordable_draws(draws, rows.rows)  # flipped signs have no other way
+    scale = noise_scales(found.stats) * how.residual_scale
+    walked = partial(widest_ranges, rows.signed, found.lists(), scale)
+    steps, method = residual_draws(pair.take(rows.order), how, draws)
     worst = float(values.max())
-    summary = max_statistic_p(worst, partial(walked, steps), draws, block=4 * LANES, method=method)
+    summary = max_statistic_p(worst, partial(walked, steps), draws, block=4 * DRAWS_PER_TASK, method=method)
     if not flips:
-        happened = replace(pair, predicted=rates_as_happened(pair)).take(rows.order)
-        drawn = walked(WalkSteps.of(happened, flips, seed).block, 0, OWN_DRAWS)
-        own = upper_quantile(drawn) * _wider(found.stats, values)
+        happened = replace(pair, predicted=smoothed_isotonic_rates(pair)).take(rows.order)
+        drawn = walked(ResidualDraws.of(happened, flips, seed).block, 0, INTERVAL_DRAWS)
+        own = upper_quantile(drawn) * _interval_factor(found.stats, values)
         summary = summary.no_narrower(own)
-    return MaximumNoise(summary, reached_p(summary.drawn, values))
+    return MaximumNull(summary, maximum_p_values(summary.drawn, values))
 
 
 def _observed_variance(stats: Array) -> Array:
@@ -149,19 +149,19 @@ def _observed_variance(stats: Array) -> Array:
     return np.asarray(rates * (1.0 - rates))
 
 
-def _wider(stats: Array, values: Array) -> float:
+def _interval_factor(stats: Array, values: Array) -> float:
     """How much wider the noise of the worst subpopulation is than that of the rows' scores, by its observed rate."""
-    spread = _observed_variance(stats)
-    return math.sqrt(max(1.0, spread[np.argmax(values)] / max(spread[0], 1e-300)))
+    variance = _observed_variance(stats)
+    return math.sqrt(max(1.0, variance[np.argmax(values)] / max(variance[0], 1e-300)))
 
 
-def reached_p(maxima: Array, values: Array) -> Array:
+def maximum_p_values(maxima: Array, values: Array) -> Array:
     """P-value of each value among all tested ones: (1 + draws of the maximum that reach it) / (1 + draws)."""
     reached = maxima.size - np.searchsorted(np.sort(maxima), values - 1e-12 * np.abs(values))
     return np.asarray((1.0 + reached) / (1.0 + maxima.size))
 
 
-def bonferroni_noise(stats: Array, values: Array) -> MaximumNoise:
+def bonferroni_null(stats: Array, values: Array) -> MaximumNull:
     """Bonferroni over the range of Brownian motion, subpopulations with at least 25 expected events on both sides.
 
     The floor is the mean of the largest of as many independent ranges: above that of dependent ones.
@@ -170,7 +170,7 @@ def bonferroni_noise(stats: Array, values: Array) -> MaximumNoise:
     unit = float(deviations(stats)[0])
     # Of rows of equal weight, as noisy.
     events = np.minimum(predicted, weight - predicted) * weight / np.maximum(weight2, 1e-300)
-    judged = (events >= EFFECTIVE_EVENTS) & (values < LARGEST)
+    judged = (events >= EFFECTIVE_EVENTS) & (values < LARGEST_ERROR)
     judged[0] = True
     tests = int(judged.sum())
     far = values / unit if unit > 0 else np.full(values.size, np.nan)
@@ -181,8 +181,8 @@ def bonferroni_noise(stats: Array, values: Array) -> MaximumNoise:
     critical = brownian_range_isf(0.05 / tests) * unit
     worst = float(values[judged].max())
     largest = weight2[0] * _observed_variance(stats)[0]
-    wider = math.sqrt(max(1.0, largest / max(stats[0, VARIANCE], 1e-300))) * _wider(stats, values)
+    wider = math.sqrt(max(1.0, largest / max(stats[0, VARIANCE], 1e-300))) * _interval_factor(stats, values)
     interval = seminorm_interval(worst, critical * wider)
     p_value = float(np.nanmin(adjusted))
     summary = NullSummary(worst, floor, p_value, critical, interval, Method.BONFERRONI)
-    return MaximumNoise(summary, adjusted, tests)
+    return MaximumNull(summary, adjusted, tests)

@@ -9,15 +9,17 @@ import numpy as np
 
 from miscal.codes.inference import Method, Null
 from miscal.data.arrays import Plain
-from miscal.stats.cell_sums import CellSums, CellTestSettings, Floats, unwarned
+from miscal.stats.cell_sums import CellSums, CellTestSettings, Floats, ignore_warnings
 from miscal.stats.null_draws import ROW_DRAWS, CellDraws, cell_draws
-from miscal.stats.sign_flip import STOP
+from miscal.stats.sign_flip import ENOUGH_EXCEEDANCES
 
 # statistic(Σw(y - p), (draws, cells)) -> (draws,).
 Statistic = Callable[[Floats], Floats]
 
 DRAWS = 999
-FLOOR_DRAWS = 199  # the floor and the 95% point want at least this many, however early the p-value is settled
+MIN_FLOOR_DRAWS = (
+    199  # the floor and the 95% point want at least this many, however early the p-value is settled
+)
 BLOCK_VALUES = 1 << 24  # numbers held at a time: 128 MiB, and far less by the metric
 CACHED_VALUES = 1 << 15
 
@@ -75,7 +77,7 @@ def summary_of_draws(value: float, draws: Floats, *, method: Method) -> NullSumm
     """
     if math.isnan(value) or draws.size == 0:
         return NullSummary.unknown(value, method)
-    exceedances, quantile = int(_reaching(draws, value)), upper_quantile(draws)
+    exceedances, quantile = int(_exceedances(draws, value)), upper_quantile(draws)
     p_value = float(drawn_p(draws, value))
     interval = seminorm_interval(value, quantile)
     mean = float(draws.mean())
@@ -84,10 +86,10 @@ def summary_of_draws(value: float, draws: Floats, *, method: Method) -> NullSumm
 
 def drawn_p(drawn: Floats, values: Any) -> Floats:
     """P-values of values by draws of them, (draws, K): as of `summary_of_draws`, each by itself."""
-    return np.asarray((1.0 + _reaching(drawn, values)) / (1.0 + len(drawn)))
+    return np.asarray((1.0 + _exceedances(drawn, values)) / (1.0 + len(drawn)))
 
 
-def among_draws(drawn: Floats, values: Floats) -> tuple[Floats, ...]:
+def null_bands_and_p(drawn: Floats, values: Floats) -> tuple[Floats, ...]:
     """Between what 95% of the draws of each value lie, (draws, K), and its two-sided p-value."""
     low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
     slack = 1e-12 * np.maximum(np.abs(values), 1.0)
@@ -96,7 +98,7 @@ def among_draws(drawn: Floats, values: Floats) -> tuple[Floats, ...]:
     return low, high, np.minimum(2.0 * rarer, 1.0)
 
 
-def _reaching(draws: Floats, value: Any) -> Any:
+def _exceedances(draws: Floats, value: Any) -> Any:
     # A draw that is no number counts as one that reaches the value: it must not make a p-value small.
     return np.count_nonzero(~(draws < value - 1e-12 * np.abs(value)), axis=0)
 
@@ -113,7 +115,7 @@ def max_statistic_p(
     draws: int = DRAWS,
     *,
     block: int = 50,
-    at_least: int = FLOOR_DRAWS,
+    at_least: int = MIN_FLOOR_DRAWS,
     method: Method = Method.SIMULATION,
 ) -> NullSummary:
     """Give ``p = (1 + #{T* >= T})/(1 + B)`` of a statistic that was simulated through its whole search.
@@ -138,17 +140,17 @@ def max_statistic_p(
     """
     made: list[Floats] = []
     total, hits = 0, 0
-    while total < draws and not (hits >= STOP and total >= min(at_least, draws)):
+    while total < draws and not (hits >= ENOUGH_EXCEEDANCES and total >= min(at_least, draws)):
         count = min(block, draws - total)
         made.append(simulate_block(total, count))
         total += count
-        hits += _reaching(made[-1], observed)
+        hits += _exceedances(made[-1], observed)
     return summary_of_draws(observed, np.concatenate(made), method=method)
 
 
-def affordable(draws: int, rows: int) -> int:
+def affordable_draws(draws: int, rows: int) -> int:
     """Fewer draws where there are too many rows for them, and a p-value that cannot be as small."""
-    return min(draws, max(FLOOR_DRAWS, int(ROW_DRAWS // rows)))
+    return min(draws, max(MIN_FLOOR_DRAWS, int(ROW_DRAWS // rows)))
 
 
 def seminorm_interval(value: float, quantile: float) -> tuple[float, float]:
@@ -184,7 +186,7 @@ def aggregate_null(
     -------
     NullSummary
         The interval supposes a seminorm of y - p, and has the larger of the null's noise and that of what happened
-        (`as_happened`); for another metric leave it unused.
+        (`sums_as_observed`); for another metric leave it unused.
 
     Examples
     --------
@@ -196,23 +198,23 @@ def aggregate_null(
     (0.25, 0.001, 0.03)
     """
     stream = cell_draws(sums, how, draws)
-    values = drawn_values(stream, sums, [metric], draws)[:, 0] if drawn is None else drawn
+    values = null_statistics(stream, sums, [metric], draws)[:, 0] if drawn is None else drawn
     if stream.spread_factor > 1.0:
         values = np.maximum(values.mean() + stream.spread_factor * (values - values.mean()), 0.0)
     actual = float(metric(-sums.off[None])[0])
     found = summary_of_draws(actual, values, method=stream.method)
     found = replace(found, sparse_cells=stream.sparse_cells)
-    if how.null == Null.RESIDUAL or math.isnan(actual) or draws < FLOOR_DRAWS:
+    if how.null == Null.RESIDUAL or math.isnan(actual) or draws < MIN_FLOOR_DRAWS:
         return found  # flipped residuals are what happened
     # Draws from p would be too quiet where far more happens than was predicted, and draws from what happened where no
     # event happened in many cells by luck: the interval has the larger noise.
-    happened = as_happened(sums)
-    stream = cell_draws(happened, replace(how, rows=None), FLOOR_DRAWS)
-    own = drawn_values(stream, happened, [metric], FLOOR_DRAWS)
+    happened = sums_as_observed(sums)
+    stream = cell_draws(happened, replace(how, rows=None), MIN_FLOOR_DRAWS)
+    own = null_statistics(stream, happened, [metric], MIN_FLOOR_DRAWS)
     return found.no_narrower(upper_quantile(own[:, 0]))
 
 
-def drawn_values(stream: CellDraws, sums: CellSums, tests: Collection[Statistic], draws: int) -> Floats:
+def null_statistics(stream: CellDraws, sums: CellSums, tests: Collection[Statistic], draws: int) -> Floats:
     """Some statistics of Σw(y* - p) of draws of the cells, (draws, tests).
 
     Draws are looked at so few at a time that what is made of them stays in the processor's cache.
@@ -228,7 +230,7 @@ def drawn_values(stream: CellDraws, sums: CellSums, tests: Collection[Statistic]
     return np.concatenate(values)
 
 
-def as_happened(sums: CellSums) -> CellSums:
+def sums_as_observed(sums: CellSums) -> CellSums:
     """The cells as if they had been predicted as they happened, pulled towards the predictions by half an event.
 
     Their variance is the smaller of two that are too large on average, ``r(1 - r)Σw²`` and ``Σw²(y - p)²``, but not
@@ -238,11 +240,11 @@ def as_happened(sums: CellSums) -> CellSums:
     --------
     >>> one = np.ones(1)
     >>> sums = CellSums(100 * one, 100 * one, 100 * one, 2 * one, 30 * one, 1.96 * one, 28.84 * one)
-    >>> made = as_happened(sums)
+    >>> made = sums_as_observed(sums)
     >>> made.predicted.round(2).tolist(), made.variance.round(2).tolist()
     ([29.86], [20.94])
     """
-    with unwarned():
+    with ignore_warnings():
         scale = sums.weight2 / sums.weight
         size = sums.weight / scale
         rate = np.clip(sums.mean, 0.0, 1.0)

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miscal.data.libraries import special
-from miscal.stats.cell_sums import Floats, unwarned
+from miscal.stats.cell_sums import Floats, ignore_warnings
 from miscal.stats.normal import normal_p
 
 POWER = 0.84  # the normal's 80% point, rounded as everybody rounds it
@@ -57,7 +57,7 @@ def student_test(
 
     An estimate and the reach on both sides of it are intervals that hold all at once.
     """
-    with unwarned():
+    with ignore_warnings():
         p_value = 2.0 * special.stdtr(freedom, -np.abs(estimate) / error)
     tests = max(int(np.count_nonzero(~np.isnan(p_value))), 1)
     critical = special.stdtrit(np.maximum(freedom, 1.0), 1.0 - 0.5 * level / tests)

@@ -13,15 +13,15 @@ import numpy as np
 
 from miscal.codes.inference import Method
 from miscal.data.arrays import Array
-from miscal.stats.cell_sums import unwarned
-from miscal.stats.maxima import reached_p
+from miscal.stats.cell_sums import ignore_warnings
+from miscal.stats.maxima import maximum_p_values
 from miscal.stats.metric_null import NullSummary, max_statistic_p, summary_of_draws
-from miscal.stats.null_draws import WalkSteps
+from miscal.stats.null_draws import ResidualDraws
 
-TESTED = 2000  # centres tested at most; neighbouring ones say the same
-NOISIEST = 1000  # and those with the largest standard error, where the plain maximum is attained
-ENTRIES = 1 << 21  # of a block of the kernel matrix, and of a block of draws
-TOGETHER = 200  # draws made at a time
+MAX_TESTED_CENTRES = 2000  # centres tested at most; neighbouring ones say the same
+MAX_NOISY_CENTRES = 1000  # and those with the largest standard error, where the plain maximum is attained
+ENTRIES_PER_BLOCK = 1 << 21  # of a block of the kernel matrix, and of a block of draws
+DRAWS_PER_BLOCK = 200  # draws made at a time
 # weights(centres, rows) gives the weights of some rows around others, (centres, rows).
 Weights = Callable[[Array, Array], Array]
 
@@ -31,14 +31,14 @@ class LocalGaps:
     """The gap around each row, what its sum is divided by, and the sum's standard deviation under calibration.
 
     judged : whether there is enough information to judge
-    stretch : by how much a neighbourhood was quieter than is usual, and simulated sums of it have to be made wider
+    residual_scale : factor of a neighbourhood's simulated sums, above 1 where its residuals are smaller than is usual
     """
 
     gap: Array
     mass: Array
     deviation: Array
     judged: Array
-    stretch: Array
+    residual_scale: Array
 
     @property
     def error(self) -> Array:
@@ -48,12 +48,12 @@ class LocalGaps:
     @property
     def z(self) -> Array:
         """The gap in standard errors."""
-        with unwarned():
+        with ignore_warnings():
             return np.where(self.deviation > 0, self.gap * self.mass / self.deviation, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
-class LocalNoise:
+class LocalNull:
     """The largest studentised gap and the largest plain gap against their distributions under calibration."""
 
     tested: NullSummary
@@ -68,19 +68,21 @@ def _centres(local: LocalGaps, random_state: Any) -> tuple[Array, Array]:
     And the noisiest.
     """
     rows = np.arange(local.judged.size)
-    if rows.size <= TESTED + NOISIEST:
+    if rows.size <= MAX_TESTED_CENTRES + MAX_NOISY_CENTRES:
         return rows, local.judged
     tested = rows[local.judged]
-    if tested.size > TESTED:
-        tested = np.sort(np.random.default_rng(random_state).choice(tested, TESTED, replace=False))
-    noisy = np.argsort(-np.nan_to_num(local.error), kind="stable")[:NOISIEST]
+    if tested.size > MAX_TESTED_CENTRES:
+        tested = np.sort(
+            np.random.default_rng(random_state).choice(tested, MAX_TESTED_CENTRES, replace=False)
+        )
+    noisy = np.argsort(-np.nan_to_num(local.error), kind="stable")[:MAX_NOISY_CENTRES]
     chosen = np.union1d(tested, noisy)
     return chosen, np.isin(chosen, tested)
 
 
-def neighbourhood_noise(
-    weights: Weights, cells: Array, local: LocalGaps, residuals: WalkSteps, draws: int, random_state: Any
-) -> LocalNoise:
+def neighbourhood_maxima(
+    weights: Weights, cells: Array, local: LocalGaps, residuals: ResidualDraws, draws: int, random_state: Any
+) -> LocalNull:
     """Simulate the largest studentised gap of the tested centres and the largest plain gap of all."""
     chosen, judged = _centres(local, random_state)
     centres = chosen[judged]
@@ -88,10 +90,10 @@ def neighbourhood_noise(
 
     def simulate(first: int, count: int) -> Array:
         highest, largest = np.zeros(count), np.zeros(count)
-        for part, around in _sums(weights, cells, chosen, residuals, first, count):
+        for part, around in _simulated_sums(weights, cells, chosen, residuals, first, count):
             places, tested = chosen[part], judged[part]
             sums = np.abs(around, out=around)
-            sums *= local.stretch[places, None]
+            sums *= local.residual_scale[places, None]
             ratio = sums[tested] / local.deviation[places[tested], None]
             np.maximum(highest, ratio.max(axis=0, initial=0.0), out=highest)
             plainly = sums / local.mass[places, None]
@@ -101,20 +103,20 @@ def neighbourhood_noise(
 
     z = np.abs(local.z[centres])
     furthest = float(z.max()) if z.size else math.nan
-    tested = max_statistic_p(furthest, simulate, draws, block=TOGETHER)
+    tested = max_statistic_p(furthest, simulate, draws, block=DRAWS_PER_BLOCK)
     worst = float(np.nanmax(np.abs(local.gap)))
     found = summary_of_draws(worst, np.concatenate(plain), method=Method.SIMULATION)
-    return LocalNoise(tested, found, centres, reached_p(tested.drawn, z))
+    return LocalNull(tested, found, centres, maximum_p_values(tested.drawn, z))
 
 
-def _sums(
-    weights: Weights, cells: Array, chosen: Array, residuals: WalkSteps, first: int, count: int
+def _simulated_sums(
+    weights: Weights, cells: Array, chosen: Array, residuals: ResidualDraws, first: int, count: int
 ) -> Iterator[tuple[Array, Array]]:
     """For each cell: which centres lie in it, and the sums of the draws around them, (centres, draws)."""
     own = cells[chosen]
     for cell in np.unique(own):
         part, inside = np.flatnonzero(own == cell), np.flatnonzero(cells == cell)
-        size = max(1, ENTRIES // max(part.size, count))
+        size = max(1, ENTRIES_PER_BLOCK // max(part.size, count))
         sums = np.zeros((part.size, count))
         for start in range(0, inside.size, size):
             rows = inside[start : start + size]

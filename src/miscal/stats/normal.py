@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from miscal.data.libraries import special
-from miscal.stats.cell_sums import Floats, unwarned
+from miscal.stats.cell_sums import Floats, ignore_warnings
 
 NORMAL_95 = 1.959963984540054
 
 
-def around(value: Any, error: Any) -> list[Any]:
+def normal_interval(value: Any, error: Any) -> list[Any]:
     """The 95% interval of a normal estimate."""
     return [value - NORMAL_95 * error, value + NORMAL_95 * error]
 
@@ -21,14 +21,14 @@ def student_95(freedom: float) -> float:
     return float(-special.stdtrit(freedom, 0.025))
 
 
-def exceeding(value: float, variance: Any) -> float:
+def one_sided_p(value: float, variance: Any) -> float:
     """One-sided p-value of a normal value; 1 where there is no noise."""
     return float(special.ndtr(-value / math.sqrt(variance))) if variance > 0 else 1.0
 
 
 def normal_p(value: Any, variance: Any) -> Floats:
     """Two-sided p-values of normal values; 1 where there is no noise."""
-    with unwarned():
+    with ignore_warnings():
         return np.where(variance > 0, special.erfc(np.abs(value) / np.sqrt(2.0 * variance)), 1.0)
 
 

@@ -22,16 +22,16 @@ from miscal.stats.cell_sums import (
     Floats,
     Integers,
     effective_events,
-    unwarned,
+    ignore_warnings,
 )
 from miscal.stats.cluster_draws import ClusterDraws, few_clusters
-from miscal.stats.normal import around
-from miscal.stats.sign_flip import ClusterBlocks, cell_noise, cluster_blocks
+from miscal.stats.normal import normal_interval
+from miscal.stats.sign_flip import ClusterBlocks, cluster_blocks, residual_squares
 
 ROW_DRAWS = 2e8  # rows times draws above which sums are drawn in place of rows
-BAND_CELLS = 300  # up to this many cells the consistency band is simulated, beyond it normal
-HEAVY = 3.0  # n·Σw²/(Σw)², 1 for equal weights: beyond this a few of them are most of the sum
-LANES = 16  # draws that walk together
+MAX_SIMULATED_BANDS = 300  # up to this many cells the consistency band is simulated, beyond it normal
+MAX_WEIGHT_RATIO = 3.0  # n·Σw²/(Σw)², 1 for equal weights: beyond this a few of them are most of the sum
+DRAWS_PER_TASK = 16  # draws that walk together
 
 
 # block(first, count) gives draws first .. first + count - 1: of cells (count, cells), of rows (rows, count).
@@ -60,10 +60,10 @@ class CellDraws:
     sparse_cells: bool = False
 
 
-def stretch_of(sums: CellSums, rows: CellRows | None) -> Floats:
+def quiet_cell_scale(sums: CellSums, rows: CellRows | None) -> Floats:
     """By how much cells were quieter than their variance says is usual, as standard deviations; at least 1."""
-    own, _ = cell_noise(sums, rows)
-    with unwarned():
+    own, _ = residual_squares(sums, rows)
+    with ignore_warnings():
         quieter = np.nan_to_num(sums.variance / own, nan=1.0, posinf=1.0)
     return np.sqrt(np.maximum(quieter, 1.0))
 
@@ -78,9 +78,9 @@ def cell_draws(sums: CellSums, how: CellTestSettings, draws: int = 999) -> CellD
     by row or cluster where rows are at hand, else normal with variance Σw²(y-p)². With `model_variance` (0/1 outcomes,
     weights that do not depend on them) outcomes of up to 1,000 clusters are drawn from the predictions
     (`ClusterDraws`), and else cells
-    below 25 effective events are then drawn as under "bernoulli" (`_sparse`), their deviations from
+    below 25 effective events are then drawn as under "bernoulli" (`_sparse_cell_draws`), their deviations from
     Σwp times ``sqrt(max(1, ΣD²/Σw²(y-p)²))`` over all cells, D a cluster's sum in a cell. Rows are used only if those
-    of every filled cell are given and rows·draws is at most 2e8. `stretch` makes the flipped signs of cells wider.
+    of every filled cell are given and rows·draws is at most 2e8. `residual_scale` multiplies each cell's residuals.
 
     Examples
     --------
@@ -96,20 +96,20 @@ def cell_draws(sums: CellSums, how: CellTestSettings, draws: int = 999) -> CellD
         rows = None  # rows of some cells were left out: the sums know all of them
     if how.null == Null.BERNOULLI:
         if how.weighted and rows is not None and rows.rows * draws <= ROW_DRAWS:
-            return CellDraws(Method.SIMULATION, _outcomes(rows, seed))
-        return CellDraws(Method.SIMULATION, _matched(sums, seed))
+            return CellDraws(Method.SIMULATION, _row_outcome_draws(rows, seed))
+        return CellDraws(Method.SIMULATION, _matched_binomials(sums, seed))
     if how.model_variance and rows is not None and few_clusters(rows, draws):
         by_cluster = ClusterDraws.of(rows, int(seed), sums.predicted, rows.offsets)
         return CellDraws(Method.CLUSTER_DRAWS, by_cluster.block)
     blocks = None if rows is None else cluster_blocks(rows)
-    flips = _flips(sums, blocks, how, draws)
+    flips = _sign_flip_draws(sums, blocks, how, draws)
     sparse = (sums.weight > 0.0) & (effective_events(sums) < EFFECTIVE_EVENTS)
     if not how.model_variance or not sparse.any():
         return flips
-    return _sparse(flips, sums, sparse, blocks, _matched(sums, seed))
+    return _sparse_cell_draws(flips, sums, sparse, blocks, _matched_binomials(sums, seed))
 
 
-def _sparse(
+def _sparse_cell_draws(
     flips: CellDraws, sums: CellSums, sparse: Bools, blocks: ClusterBlocks | None, matched: Block
 ) -> CellDraws:
     """Flipped signs, and in cells of few events draws from the predictions, widened by what clusters add to noise.
@@ -138,20 +138,22 @@ def _sparse(
     return CellDraws(flips.method, block, together, sparse_cells=True)
 
 
-def _flips(sums: CellSums, blocks: ClusterBlocks | None, how: CellTestSettings, draws: int) -> CellDraws:
+def _sign_flip_draws(
+    sums: CellSums, blocks: ClusterBlocks | None, how: CellTestSettings, draws: int
+) -> CellDraws:
     """Draws of flipped signs, or normal ones with their variance where those would be too many."""
-    stretch = np.broadcast_to(how.stretch, sums.rows.shape)
+    scale = np.broadcast_to(how.residual_scale, sums.rows.shape)
     if blocks is None or blocks.residual.size * draws > ROW_DRAWS:
         squares = sums.residual2 if blocks is None else blocks.squares()
-        normals = sums.predicted * 1.0, stretch * np.sqrt(squares)
-        return CellDraws(Method.RESIDUALS, _of_cells(simulate.draw_normal, normals, how.seed))
+        normals = sums.predicted * 1.0, scale * np.sqrt(squares)
+        return CellDraws(Method.RESIDUALS, _block_of_cells(simulate.draw_normal, normals, how.seed))
     cells = blocks.cells()
-    residual = blocks.residual * stretch[cells]
+    residual = blocks.residual * scale[cells]
     rows = -residual, residual, np.full(residual.size, 0.5), blocks.cluster, cells
-    return CellDraws(Method.SIGN_FLIPS, _of_rows(rows, how.seed, sums.predicted))
+    return CellDraws(Method.SIGN_FLIPS, _block_of_rows(rows, how.seed, sums.predicted))
 
 
-def _outcomes(rows: CellRows, seed: np.uint64) -> Block:
+def _row_outcome_draws(rows: CellRows, seed: np.uint64) -> Block:
     """Draws of every row's outcome."""
     weight, repeats, codes = rows.sampling, rows.repeats(), rows.codes()
     # By content: the order of the table moves no draw.
@@ -159,10 +161,10 @@ def _outcomes(rows: CellRows, seed: np.uint64) -> Block:
     order = np.repeat(order, repeats[order])
     every, none = np.arange(order.size), np.zeros(order.size)
     drawn = weight[order], none, rows.predicted[order], every, codes[order]
-    return _of_rows(drawn, seed, np.zeros(rows.cells))
+    return _block_of_rows(drawn, seed, np.zeros(rows.cells))
 
 
-def _of_rows(rows: tuple[Array, ...], seed: np.uint64, start: Floats) -> Block:
+def _block_of_rows(rows: tuple[Array, ...], seed: np.uint64, start: Floats) -> Block:
     """Draws of rows added up in their cells; the rows are what `simulate.draw_rows` takes."""
 
     def block(first: int, count: int) -> Floats:
@@ -173,7 +175,7 @@ def _of_rows(rows: tuple[Array, ...], seed: np.uint64, start: Floats) -> Block:
     return block
 
 
-def _of_cells(kernel: Callable[..., None], cells: tuple[Array, ...], seed: np.uint64) -> Block:
+def _block_of_cells(kernel: Callable[..., None], cells: tuple[Array, ...], seed: np.uint64) -> Block:
     """Draws of cells that a kernel makes of their numbers."""
 
     def block(first: int, count: int) -> Floats:
@@ -184,12 +186,12 @@ def _of_cells(kernel: Callable[..., None], cells: tuple[Array, ...], seed: np.ui
     return block
 
 
-def _matched(sums: CellSums, seed: np.uint64) -> Block:
+def _matched_binomials(sums: CellSums, seed: np.uint64) -> Block:
     """Matched binomials in units of their scale; the complement to Σw is drawn where the outcomes are swapped."""
     equal, rate = equal_weights(sums), sums.mean
     # Else certain, but for digits.
     live = (sums.weight > 0.0) & (sums.variance > 0.0) & (rate > 0.0) & (rate < 1.0)
-    with unwarned():
+    with ignore_warnings():
         spread = sums.variance / (sums.weight * rate * (1.0 - rate))
         scale = np.where(live, np.where(equal, sums.weight2 / sums.weight, spread), 1.0)
         size = np.where(equal, np.rint(sums.weight / scale), sums.weight / scale)
@@ -203,13 +205,13 @@ def _matched(sums: CellSums, seed: np.uint64) -> Block:
     trials = np.maximum(np.nan_to_num(trials, nan=1.0), 1.0)
     units = np.stack([rare, variance, trials, scale, np.zeros(rare.size)])
     # One weight above all others is there in every draw: random weights would have it in few of them.
-    even = sums.weight2 * sums.rows <= HEAVY * sums.weight**2
+    even = sums.weight2 * sums.rows <= MAX_WEIGHT_RATIO * sums.weight**2
     sparse = live & ~equal & even & (effective_events(sums) < EFFECTIVE_EVENTS)
-    units[:, sparse] = _compound(sums.take(sparse), units[:, sparse])
-    return _of_cells(simulate.draw_cells, (*units, sums.weight * 1.0, swapped), seed)
+    units[:, sparse] = _compound_binomials(sums.take(sparse), units[:, sparse])
+    return _block_of_cells(simulate.draw_cells, (*units, sums.weight * 1.0, swapped), seed)
 
 
-def _compound(sums: CellSums, units: Floats) -> Floats:
+def _compound_binomials(sums: CellSums, units: Floats) -> Floats:
     """Turn sparse weighted cells into binomial numbers of random weights, where mean and variance allow it.
 
     With few events the shape matters: the chance of none is that of the rows' number, not of their Kish size.
@@ -220,7 +222,7 @@ def _compound(sums: CellSums, units: Floats) -> Floats:
     events = rare * scale / unit
     alone = events * (1.0 - events / size)
     # Var(Σ of K weights) = unit²·(Var K + roughness·E K): the weights take what the binomial leaves.
-    with unwarned():  # next to no events are expected
+    with ignore_warnings():  # next to no events are expected
         rough = (sums.variance / unit**2 - alone) / events
     fit = (rough > 0.0) & np.isfinite(rough)
     return np.where(fit, [events, alone, size, unit, rough], units)
@@ -230,13 +232,13 @@ def consistency_band(sums: CellSums, how: CellTestSettings) -> tuple[Floats, Flo
     """Standard error of each cell's observed rate under the null, and where 95% of such rates fall, cell by cell."""
     variance = sums.variance
     if how.null == Null.RESIDUAL:
-        variance = cell_noise(sums, how.rows)[0]
+        variance = residual_squares(sums, how.rows)[0]
     else:
         how = replace(how, rows=None)
-    with unwarned():
-        error = np.sqrt(variance) / sums.weight * how.stretch
-        if sums.rows.size > BAND_CELLS:
-            band = np.stack(around(sums.mean, error))
+    with ignore_warnings():
+        error = np.sqrt(variance) / sums.weight * how.residual_scale
+        if sums.rows.size > MAX_SIMULATED_BANDS:
+            band = np.stack(normal_interval(sums.mean, error))
         else:
             stream = cell_draws(sums, how)
             # Draws of every row take longer than draws of sums.
@@ -247,7 +249,7 @@ def consistency_band(sums: CellSums, how: CellTestSettings) -> tuple[Floats, Flo
 
 
 @dataclass(frozen=True, eq=False)
-class WalkSteps:
+class ResidualDraws:
     """Residuals w(y - p) of calibrated predictions, rows by draws; a draw depends on its number and the rows alone.
 
     event, none, chance : a trial gives its event at its chance, else its none
@@ -263,7 +265,7 @@ class WalkSteps:
     seed: np.uint64
 
     @classmethod
-    def of(cls, pair: TargetData, flips: bool, seed: np.uint64, scale: float = 1.0) -> "WalkSteps":
+    def of(cls, pair: TargetData, flips: bool, seed: np.uint64, scale: float = 1.0) -> "ResidualDraws":
         """The rows of a pair; weights are divided by `scale`."""
         weight, predicted, trials = pair.sampling / scale, pair.predicted, pair.count
         if not flips:
@@ -297,18 +299,20 @@ class WalkSteps:
         return steps
 
 
-def steps_of(pair: TargetData, how: CellTestSettings, draws: int) -> tuple[Block, Method]:
+def residual_draws(pair: TargetData, how: CellTestSettings, draws: int) -> tuple[Block, Method]:
     """Residuals of rows in draws of a null, ``block(first, count)``, (rows, count), and how they are drawn."""
     flips, seed = how.null == Null.RESIDUAL, how.seed
     if flips and how.model_variance and few_clusters(pair, draws):
         return ClusterDraws.of(pair, int(seed)).of_rows, Method.CLUSTER_DRAWS
-    return WalkSteps.of(pair, flips, seed).block, Method.SIGN_FLIPS if flips else Method.SIMULATION
+    return ResidualDraws.of(pair, flips, seed).block, Method.SIGN_FLIPS if flips else Method.SIMULATION
 
 
-Listed = tuple[Array, Array]  # positions of the rows of all lists, and where each begins
+RowLists = tuple[Array, Array]  # positions of the rows of all lists, and where each begins
 
 
-def widest_walks(key: Floats, lists: Listed, scale: Floats, steps: Block, first: int, count: int) -> Floats:
+def widest_ranges(
+    key: Floats, lists: RowLists, scale: Floats, steps: Block, first: int, count: int
+) -> Floats:
     """The widest of the walks over lists of rows, times their scale, in some draws; cut between distinct keys."""
 
     def work(start: int, stop: int) -> Floats:
@@ -316,4 +320,4 @@ def widest_walks(key: Floats, lists: Listed, scale: Floats, steps: Block, first:
         simulated_maxima(key, *lists, scale, steps(first + start, stop - start), maxima)
         return maxima
 
-    return np.concatenate(over_blocks(count, work, LANES))
+    return np.concatenate(over_blocks(count, work, DRAWS_PER_TASK))

@@ -20,11 +20,11 @@ from miscal.data.responses import Units
 from miscal.data.target import TargetData
 from miscal.stats.cell_sums import CellSums, CellTestSettings, Floats, run_starts
 
-BINS = 15  # of predictions, of as many rows each
-LEAST = 200  # rows of a bin
+VARIANCE_BINS = 15  # of predictions, of as many rows each
+MIN_ROWS_PER_BIN = 200  # rows of a bin
 # Standard deviations: once in a thousand where weights and outcomes have nothing to do with each other.
-CRITICAL = 3.3
-LEAST_TRIALS = 30.0  # of neighbouring scores that are taken together
+OUTCOME_WEIGHTS_Z = 3.3
+MIN_TRIALS = 30.0  # of neighbouring scores that are taken together
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class ResidualVariance:
             predicted = predicted[starts]
             first, together = (np.add.reduceat(values[order], starts) for values in (first, first * residual))
             second, squares = first**2, together**2
-        most = min(max(predicted.size // LEAST, 1), BINS)
+        most = min(max(predicted.size // MIN_ROWS_PER_BIN, 1), VARIANCE_BINS)
         borders = np.unique(np.quantile(predicted, np.linspace(0.0, 1.0, most + 1)[1:-1]))
         bins = np.searchsorted(borders, predicted)
         squares = np.bincount(bins, squares, borders.size + 1)
@@ -69,16 +69,16 @@ class ResidualVariance:
         values = np.where(size > 0.0, squares / np.where(size > 0.0, size, 1.0), every)
         made = cls(borders, values, pair.exposed)
         mean = np.average(predicted, weights=first)
-        alike = made.at(mean, first.sum(), second.sum())
+        alike = made.of_sum(mean, first.sum(), second.sum())
         return replace(made, mixed=max(1.0, float(all_squares / max(alike, 1e-300))))
 
-    def at(self, predicted: Floats, weight: Floats, weight2: Floats) -> Floats:
+    def of_sum(self, predicted: Floats, weight: Floats, weight2: Floats) -> Floats:
         """Variance of the sum of residuals of rows of a mean prediction and of weights that add up to so much."""
         return self.values[np.searchsorted(self.borders, predicted)] * (weight if self.exposed else weight2)
 
-    def floor(self, sums: CellSums, *, narrow: bool = False) -> Floats:
+    def of_cells(self, sums: CellSums, *, narrow: bool = False) -> Floats:
         """Variance of the sum of residuals of each cell; `narrow` ones hold predictions that are much the same."""
-        usual = self.at(sums.mean, sums.weight, sums.weight2)
+        usual = self.of_sum(sums.mean, sums.weight, sums.weight2)
         return usual if narrow else usual * self.mixed
 
 
@@ -110,19 +110,19 @@ class OutcomeSamplingVariance:
         scale = float(sums.residual2.sum()) / max(known, 1e-300)
         return cls(scale, min(known / max(alike, 1e-300), 1.0))
 
-    def at(self, predicted: Floats, weight: Floats, weight2: Floats) -> Floats:
+    def of_sum(self, predicted: Floats, weight: Floats, weight2: Floats) -> Floats:
         """Variance of the sum of residuals of trials alike, of weights that add up to so much."""
         trials = weight**2 / np.where(weight2 > 0.0, weight2, 1.0)
         return self.scale * trials * predicted * (1.0 - predicted)
 
-    def floor(self, sums: CellSums, *, narrow: bool = False) -> Floats:
+    def of_cells(self, sums: CellSums, *, narrow: bool = False) -> Floats:
         """Variance of the sum of residuals of each cell; `narrow` ones hold predictions that are much the same."""
         mean = sums.mean
         usual = self.scale * sums.rows * mean * (1.0 - mean)
         return usual if narrow else usual * self.mixed
 
 
-def sums_depend_on_outcome(sums: Floats) -> bool:
+def weights_depend_on_outcome(sums: Floats) -> bool:
     """Tell from the sums of `weight_sums` whether weights depend on the outcome, given the score.
 
     They do after events or non-events were kept in part. ``T = Σ(w - m)(y - p)``, m the mean weight at that score,
@@ -130,14 +130,14 @@ def sums_depend_on_outcome(sums: Floats) -> bool:
     taken together until they hold 30 trials. Weights that are constant within each outcome and differ between the two
     (two trials of each at least) depend on it however few they are.
     """
-    if _constant(sums.sum(axis=0)):
+    if _constant_within_outcomes(sums.sum(axis=0)):
         return True
     number = sums[:, :, TRIALS].sum(axis=1)
     used, trials = sums[number > 0], number[number > 0]
     if not trials.size:
         return False
-    last = trials.sum() // LEAST_TRIALS - 1
-    group = np.minimum((np.cumsum(trials) - trials) // LEAST_TRIALS, last)
+    last = trials.sum() // MIN_TRIALS - 1
+    group = np.minimum((np.cumsum(trials) - trials) // MIN_TRIALS, last)
     cells = np.add.reduceat(used, np.flatnonzero(run_starts(group)), axis=0)
     columns = cells.transpose(2, 1, 0)
     both, events = columns.sum(axis=1), columns[:, 1]
@@ -148,10 +148,10 @@ def sums_depend_on_outcome(sums: Floats) -> bool:
     deviation = math.sqrt(max(float(variance), 0.0))
     # Equal weights leave nothing but rounding.
     scale = math.sqrt(both[SQUARE].sum())
-    return deviation > 1e-6 * scale and abs(float(off.sum())) > CRITICAL * deviation
+    return deviation > 1e-6 * scale and abs(float(off.sum())) > OUTCOME_WEIGHTS_Z * deviation
 
 
-def _constant(outcomes: Floats) -> bool:
+def _constant_within_outcomes(outcomes: Floats) -> bool:
     trials = outcomes[:, TRIALS]
     if trials.min() < 2.0:
         return False
@@ -167,7 +167,7 @@ class NullModel:
     null: Null
     reason: NullReason
     outcome_weights: bool = False
-    spread: ResidualVariance | OutcomeSamplingVariance | None = None
+    residual_variance: ResidualVariance | OutcomeSamplingVariance | None = None
     binary: bool = True
     units: Units = Units()  # noqa: RUF009  # frozen
 
@@ -176,7 +176,7 @@ class NullModel:
         """Whether outcomes are 0/1 and the weights do not depend on them, so that p(1-p) is the noise of a row."""
         return self.binary and not self.outcome_weights
 
-    def judging(self, **cells: Any) -> CellTestSettings:
+    def test_settings(self, **cells: Any) -> CellTestSettings:
         """How cells of such noise are judged, given what is known of them."""
         known = {
             name: getattr(self, name) for name in ("null", "outcome_weights", "binary", "model_variance")
@@ -186,14 +186,14 @@ class NullModel:
     def sums(self, made: Tally | CellSums) -> CellSums:
         """Sums as inference reads them, with the variance that their predictions let expect."""
         sums = CellSums.of(made)
-        if self.spread is None:
+        if self.residual_variance is None:
             return sums
         narrow = isinstance(made, Tally) and isinstance(made.cells, Ranges) and made.cells.name == OF_SCORE
-        return replace(sums, variance=self.spread.floor(sums, narrow=narrow))
+        return replace(sums, variance=self.residual_variance.of_cells(sums, narrow=narrow))
 
 
-OUTCOME_WEIGHTS = NullModel(Null.RESIDUAL, NullReason.OUTCOME_WEIGHTS, outcome_weights=True)
-BY_THE_MODEL = NullModel(Null.BERNOULLI, NullReason.PREDICTIONS)
+NULL_FOR_OUTCOME_WEIGHTS = NullModel(Null.RESIDUAL, NullReason.OUTCOME_WEIGHTS, outcome_weights=True)
+NULL_FROM_PREDICTIONS = NullModel(Null.BERNOULLI, NullReason.PREDICTIONS)
 
 
 def choose_null(pair: TargetData, null: str, classes: Array | None = None) -> NullModel:
@@ -204,24 +204,26 @@ def choose_null(pair: TargetData, null: str, classes: Array | None = None) -> Nu
     one_of("null", null, tuple(map(str, Null)))
     if not pair.binary:
         reason = NullReason.MEANS if pair.cluster is None else NullReason.MEANS_IN_CLUSTERS
-        spread = ResidualVariance.of(pair)
-        return NullModel(Null.RESIDUAL, reason, False, spread, binary=False, units=pair.units)
+        variance = ResidualVariance.of(pair)
+        return NullModel(Null.RESIDUAL, reason, False, variance, binary=False, units=pair.units)
     if outcome_weights(pair, classes):
-        return OUTCOME_WEIGHTS if classes is not None else by_kept_outcomes(_sums_of_rows(pair))
+        return (
+            NULL_FOR_OUTCOME_WEIGHTS if classes is not None else outcome_sampling_null(_rows_as_cells(pair))
+        )
     if pair.cluster is not None:
         return NullModel(Null.RESIDUAL, NullReason.CLUSTERS)
     if null == Null.RESIDUAL:
         return NullModel(Null.RESIDUAL, NullReason.REQUESTED)
-    return BY_THE_MODEL
+    return NULL_FROM_PREDICTIONS
 
 
-def by_kept_outcomes(sums: CellSums) -> NullModel:
+def outcome_sampling_null(sums: CellSums) -> NullModel:
     """The noise where weights depend on the outcome, as narrow cells of the score show it, or rows."""
-    spread = OutcomeSamplingVariance.of(sums)
-    return replace(OUTCOME_WEIGHTS, reason=NullReason.OUTCOME_SAMPLING, spread=spread)
+    variance = OutcomeSamplingVariance.of(sums)
+    return replace(NULL_FOR_OUTCOME_WEIGHTS, reason=NullReason.OUTCOME_SAMPLING, residual_variance=variance)
 
 
-def _sums_of_rows(pair: TargetData) -> CellSums:
+def _rows_as_cells(pair: TargetData) -> CellSums:
     """Every row as a cell."""
     first, second = pair.weights
     residual2 = second * (pair.observed - pair.predicted) ** 2
@@ -244,4 +246,4 @@ def outcome_weights(pair: TargetData, classes: Array | None) -> bool:
     if classes is not None:
         columns = enumerate(classes.T) if classes.ndim == 2 else [(1, classes)]
         events = [(pair.observed == k, own) for k, own in columns]
-    return any(sums_depend_on_outcome(weight_sums(pair.weight, *each)) for each in events)
+    return any(weights_depend_on_outcome(weight_sums(pair.weight, *each)) for each in events)

@@ -9,14 +9,14 @@ from miscal.data.arrays import Array
 from miscal.data.libraries import special
 from miscal.data.target import TargetData
 from miscal.stats.cell_sums import Floats, Integers
-from miscal.stats.cluster_draws import Latent
+from miscal.stats.cluster_draws import LatentOutcomes
 
-BLOCK_VALUES = 1 << 22  # numbers held at a time: 32 MiB
-GROUPS = 4096
-GROUP_VALUES = 1 << 23  # numbers held of all groups' residuals: 64 MiB
+VALUES_PER_BLOCK = 1 << 22  # numbers held at a time: 32 MiB
+MAX_SIGN_GROUPS = 4096
+MAX_GROUP_VALUES = 1 << 23  # numbers held of all groups' residuals: 64 MiB
 
 
-def clustered_ranks(
+def clustered_rank_shares(
     shares: Floats, rank: Integers, place: Integers, weight: Floats, cluster: Integers, draws: int, seed: int
 ) -> Floats:
     """Frequencies of the ranks of bins in draws by cluster, (draws, bins, ranks).
@@ -30,7 +30,7 @@ def clustered_ranks(
     total = np.maximum(np.bincount(place, weight, bins), 1e-300)[:, None]
     mean = np.stack([np.bincount(place, weight * column, bins) for column in shares.T], axis=1) / total
     first = shares[:, 0]
-    latent = Latent.of(cluster, (first, rank == 0, weight), threshold[0], seed)
+    latent = LatentOutcomes.of(cluster, (first, rank == 0, weight), threshold[0], seed)
     made = np.empty((draws, bins, ranks))
     for number, value in enumerate(islice(chain.from_iterable(map(latent.chunk, count())), draws)):
         drawn = np.sum(value > threshold, axis=0)
@@ -40,7 +40,7 @@ def clustered_ranks(
     return np.asarray(made / np.maximum(made.sum(axis=2, keepdims=True), 1e-300))
 
 
-def drawn_variations(
+def null_variations(
     shares: Floats,
     size: Floats,
     variation: Callable[[Floats], Floats],
@@ -60,7 +60,7 @@ def drawn_variations(
     random = np.random.default_rng(random_state)
     trials = np.maximum(np.rint(size), 1.0).astype(np.int64)
     shares = shares / shares.sum(axis=1, keepdims=True)
-    step = max(1, BLOCK_VALUES // shares.size)
+    step = max(1, VALUES_PER_BLOCK // shares.size)
     result = np.empty((draws, trials.size))
     for first in range(0, draws, step):
         part = result[first : first + step]
@@ -74,7 +74,7 @@ def drawn_variations(
     return result
 
 
-def matched_size(residual: Array, shares: Array, weight: Array, size: Array, rows: Array) -> Array:
+def effective_sizes(residual: Array, shares: Array, weight: Array, size: Array, rows: Array) -> Array:
     """Size of each bin's multinomial whose variance, added over the ranks, is that of the residuals (groups, bins, K).
 
     The first-order correction of Rao and Scott.
@@ -85,11 +85,11 @@ def matched_size(residual: Array, shares: Array, weight: Array, size: Array, row
     return np.asarray(np.clip(matched, 1.0, np.maximum(rows, 1)))
 
 
-def no_quieter_bins(residual: Floats, shares: Floats, rows: Integers) -> Floats:
+def raise_quiet_bins(residual: Floats, shares: Floats, rows: Integers) -> Floats:
     """Residuals (groups, bins, K) of which no bin is quieter than is usual for its predictions.
 
     Where events or others were kept in part and weighted back, a bin of which few that weigh much were kept looks
-    certain (`sums.KeptInPart`): 69 of 400 calibrated tables alarmed at 5%.
+    certain (`OutcomeSamplingVariance`): 69 of 400 calibrated tables alarmed at 5%.
     """
     own = (residual * residual).sum(axis=(0, 2))
     known = rows * (1.0 - (shares * shares).sum(axis=1))
@@ -98,13 +98,13 @@ def no_quieter_bins(residual: Floats, shares: Floats, rows: Integers) -> Floats:
     return np.asarray(residual * np.sqrt(quieter)[:, None])
 
 
-def flip_groups(rows: int, cluster: Array | None, values: int) -> Array:
+def sign_groups(rows: int, cluster: Array | None, values: int) -> Array:
     """A group for each row, whose residuals share a random sign: its own, or its cluster's.
 
     `values` numbers will be held of each group. Where there are many, groups are joined by a hash: the sum of their
     squares then still has the mean that it would have one by one, and a few thousand groups make it precise to 2%.
     """
-    most = max(64, min(GROUPS, GROUP_VALUES // values))
+    most = max(64, min(MAX_SIGN_GROUPS, MAX_GROUP_VALUES // values))
     member = np.arange(rows) if cluster is None else cluster
     if member.max() < most:
         return member
@@ -114,7 +114,7 @@ def flip_groups(rows: int, cluster: Array | None, values: int) -> Array:
     return np.asarray((mixed >> np.uint64(33)) % np.uint64(most)).astype(np.int64)
 
 
-def flipped_weight(weights: TargetData) -> Array:
+def residual_weight(weights: TargetData) -> Array:
     """Weights of residuals; repetitions of a row are independent of each other unless a cluster holds them together."""
     alone = weights.second is not None and weights.cluster is None
     return np.sqrt(weights.weights[1]) if alone else weights.uneven

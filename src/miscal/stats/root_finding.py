@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 
-def root(falling: Callable[[float], float], low: float, high: float, tolerance: float) -> float:
+def find_root(falling: Callable[[float], float], low: float, high: float, tolerance: float) -> float:
     """Where a function that falls is 0, between two positive ends, within `tolerance` of itself; else the nearer end.
 
     Regula falsi (Illinois variant), kept from the ends, so that both close in. scipy's solvers cost a command the time
@@ -11,7 +11,7 @@ def root(falling: Callable[[float], float], low: float, high: float, tolerance: 
 
     Examples
     --------
-    >>> round(root(lambda x: 2.0 - x * x, 1.0, 2.0, 1e-12), 10)
+    >>> round(find_root(lambda x: 2.0 - x * x, 1.0, 2.0, 1e-12), 10)
     1.4142135624
     """
     above, below, raised = falling(low), falling(high), None

@@ -7,10 +7,10 @@ import numpy as np
 from miscal.data.libraries import special
 from miscal.stats.cell_sums import Floats
 
-TERMS = 12
+SERIES_TERMS = 12
 # Standard errors that each of two ranges must be off to be said to disagree, if the average is off.
-BOTH_SIDES = 1.64
-OTHER = 0.5  # of the larger turn of a walk: from there on the smaller turn makes it uneven
+OPPOSITE_Z = 1.64
+SECOND_TURN_SHARE = 0.5  # of the larger turn of a walk: from there on the smaller turn makes it uneven
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ def kuiper_bridge_p(x: Floats) -> Floats:
     """
     # Beyond it the probability is 0 all the same.
     squared = np.minimum(x, 1e3) ** 2
-    k2 = np.arange(TERMS, 0.0, -1.0) ** 2 * squared[..., None]
+    k2 = np.arange(SERIES_TERMS, 0.0, -1.0) ** 2 * squared[..., None]
     total = np.sum(2.0 * (4.0 * k2 - 1.0) * np.exp(-2.0 * k2), axis=-1)
     return np.where(squared < 0.16, 1.0, np.clip(total, 0.0, 1.0))
 
@@ -48,7 +48,7 @@ def shape_test(off: Floats, variance: Floats) -> ShapeTest:
     """
     total = variance.sum(axis=-1)
     noise = np.where(total > 0.0, total, 1.0)
-    share, walk = variance / noise[..., None], bridge(off, variance)
+    share, walk = variance / noise[..., None], cumulative_bridge(off, variance)
     lever = np.cumsum(variance, axis=-1) / noise[..., None] - 0.5 * share - 0.5
     spread = np.sum(variance * lever * lever, axis=-1)
     known = (total > 0.0) & (spread > 0.01 * noise / 12.0)  # else all is in one cell of the score
@@ -61,14 +61,14 @@ def shape_test(off: Floats, variance: Floats) -> ShapeTest:
     return ShapeTest(np.where(known, np.minimum(p_value, 1.0), np.nan), moment)
 
 
-def bridge(off: Floats, variance: Floats) -> Floats:
+def cumulative_bridge(off: Floats, variance: Floats) -> Floats:
     """The running total of residuals less its average drift over the noise passed: 0 at its end."""
     total = variance.sum(axis=-1, keepdims=True)
     passed = np.cumsum(variance, axis=-1) / np.where(total > 0, total, 1.0)
     return np.asarray(np.cumsum(off, axis=-1) - off.sum(axis=-1, keepdims=True) * passed)
 
 
-def form_of(
+def miscalibration_form(
     off: Floats, variance: Floats, *, average: bool, shape: bool
 ) -> tuple[str, tuple[tuple[int, int], ...]]:
     """The form of one place's error, and the first and last cell of the score of the two ranges that disagree.
@@ -78,24 +78,24 @@ def form_of(
 
     Examples
     --------
-    >>> form_of(np.array([-30.0, -30.0, 30.0, 30.0]), np.full(4, 50.0), average=False, shape=True)
+    >>> miscalibration_form(np.array([-30.0, -30.0, 30.0, 30.0]), np.full(4, 50.0), average=False, shape=True)
     ('too extreme', ((2, 3), (0, 1)))
-    >>> form_of(np.array([-30.0, 30.0]), np.array([0.0, 50.0]), average=True, shape=True)
+    >>> miscalibration_form(np.array([-30.0, 30.0]), np.array([0.0, 50.0]), average=True, shape=True)
     ('too extreme', ((1, 1), (0, 0)))
     """
     plain = "too high" if off.sum() >= 0 else "too low"
     if not shape or off.size < 2:
         return plain, ()
-    walk = bridge(off, variance)[:-1]
+    walk = cumulative_bridge(off, variance)[:-1]
     low, high = int(np.argmin(walk)), int(np.argmax(walk))
     down, up = max(-walk[low], 0.0), max(walk[high], 0.0)
-    if min(down, up) >= OTHER * max(down, up):
-        return "uneven", _uneven(off, min(low, high), max(low, high))
+    if min(down, up) >= SECOND_TURN_SHARE * max(down, up):
+        return "uneven", _uneven_ranges(off, min(low, high), max(low, high))
     form, last = ("too extreme", low) if down > up else ("too timid", high)
     halves = np.split(np.stack([off, variance]), [last + 1], axis=1)
     # The noise is 0 where all rows are certain.
     sides, noise = np.transpose([half.sum(axis=1) for half in halves])
-    apart = sides.prod() < 0 and (np.abs(sides) >= BOTH_SIDES * np.sqrt(noise)).all()
+    apart = sides.prod() < 0 and (np.abs(sides) >= OPPOSITE_Z * np.sqrt(noise)).all()
     if average and not apart:
         return plain, ()
     # Of two ranges that err the same way one errs more: no score is too extreme.
@@ -103,7 +103,7 @@ def form_of(
     return form, ((last + 1, off.size - 1), (0, last))
 
 
-def _uneven(off: Floats, first: int, last: int) -> tuple[tuple[int, int], ...]:
+def _uneven_ranges(off: Floats, first: int, last: int) -> tuple[tuple[int, int], ...]:
     """The middle range, and the outer one that is further off the other way."""
     below, middle, above = (0, first), (first + 1, last), (last + 1, off.size - 1)
     low, inside, high = (part.sum() for part in np.split(off, [first + 1, last + 1]))

@@ -7,15 +7,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miscal.data.libraries import special
-from miscal.stats.cell_sums import CellSums, Floats, Integers, unwarned
+from miscal.stats.cell_sums import CellSums, Floats, Integers, ignore_warnings
 from miscal.stats.normal import NORMAL_95
-from miscal.stats.root_finding import root
+from miscal.stats.root_finding import find_root
 
-FURTHEST = 3.0  # standard deviations that a residual counts at most
-CAPPED = 0.9950108  # E min(Z², 9) of a standard normal Z
+MAX_RESIDUAL_Z = 3.0  # standard deviations that a residual counts at most
+CAPPED_VARIANCE = 0.9950108  # E min(Z², 9) of a standard normal Z
 
 
-def shrunken_gap(gap: ArrayLike, se: ArrayLike, least: ArrayLike) -> Floats:
+def selection_adjusted_gap(gap: ArrayLike, se: ArrayLike, least: ArrayLike) -> Floats:
     """Give the gap of a cell that was picked because it passed a test, less the luck of being picked.
 
     0.4 of the raw gap and 0.6 of its maximum likelihood estimate given that it passed: the m, in standard errors, that
@@ -34,12 +34,12 @@ def shrunken_gap(gap: ArrayLike, se: ArrayLike, least: ArrayLike) -> Floats:
 
     Examples
     --------
-    >>> shrunken_gap([0.05, 0.021, 0.01], [0.01] * 3, [0.0196] * 3).round(3).tolist()
+    >>> selection_adjusted_gap([0.05, 0.021, 0.01], [0.01] * 3, [0.0196] * 3).round(3).tolist()
     [0.05, 0.008, 0.01]
     """
     gaps, errors, smallest = np.broadcast_arrays(gap, se, least)
     size = np.abs(gaps)
-    with unwarned():
+    with ignore_warnings():
         z, critical = size / errors, smallest / errors
     # Beyond a million standard errors (no noise at all: certain predictions that were wrong) luck takes nothing off.
     picked = np.flatnonzero((size >= smallest) & (z <= 1e6))
@@ -56,7 +56,7 @@ def shrunken_gap(gap: ArrayLike, se: ArrayLike, least: ArrayLike) -> Floats:
     return made
 
 
-def shrink(
+def shrink_level_gaps(
     sums: CellSums, noise: Floats, parents: Sequence[Integers] = ()
 ) -> tuple[Floats, tuple[float, ...]]:
     """Draw each level's gap towards its parent's by as much as its noise asks for.
@@ -85,7 +85,7 @@ def shrink(
     levels that are far off do not make all others look uncertain. Levels without noise (certain predictions) and
     empty ones keep their gap.
     """
-    with unwarned():
+    with ignore_warnings():
         made = np.tile(sums.off / sums.weight, (3, 1))
     live = np.flatnonzero((sums.weight > 0) & (sums.variance > 1e-13 * sums.weight2))
     heard = noise[live].sum()
@@ -115,7 +115,7 @@ def _partly_pooled(
     for codes in [*parents, np.zeros(value.size, np.int64)]:
         parent = np.empty(value.size, np.int64)
         parent[own] = codes  # every row of levels below agrees on the parent of its ancestor
-        spread2 = _spread2(value, noise, parent)
+        spread2 = _between_level_variance(value, noise, parent)
         heights.append((value, noise, parent, spread2))
         _, value, noise = _families(value, noise + spread2, parent)
         own = codes
@@ -133,7 +133,7 @@ def _families(value: Floats, variance: Floats, parent: Integers) -> tuple[Floats
     return omega, np.bincount(parent, omega * value) / total, 1.0 / total
 
 
-def _spread2(value: Floats, noise: Floats, parent: Integers) -> float:
+def _between_level_variance(value: Floats, noise: Floats, parent: Integers) -> float:
     """Variance between members of a family beyond their noise."""
     if np.unique(parent).size >= value.size:
         return 0.0  # families of one: nothing varies within them
@@ -141,11 +141,11 @@ def _spread2(value: Floats, noise: Floats, parent: Integers) -> float:
     def excess(spread2: float) -> float:
         omega, mean, known = _families(value, noise + spread2, parent)
         residual = value - mean[parent]
-        square = np.minimum(residual * residual, FURTHEST**2 / omega)
-        expected = CAPPED * (1.0 / omega - known[parent])
+        square = np.minimum(residual * residual, MAX_RESIDUAL_Z**2 / omega)
+        expected = CAPPED_VARIANCE * (1.0 / omega - known[parent])
         return float(np.sum(omega * omega * (square - expected)))
 
     if excess(0.0) <= 0.0:
         return 0.0
     furthest = float(np.max(np.abs(value - np.median(value))))
-    return root(excess, 0.0, 8.0 * furthest**2, 1e-10)
+    return find_root(excess, 0.0, 8.0 * furthest**2, 1e-10)

@@ -18,12 +18,12 @@ from miscal.stats.cell_sums import (
     Floats,
     Integers,
     effective_events,
+    ignore_warnings,
     run_starts,
-    unwarned,
 )
 from miscal.stats.normal import normal_p
 
-STOP = 20  # draws that reach a value, after which no more are made
+ENOUGH_EXCEEDANCES = 20  # draws that reach a value, after which no more are made
 FEW_BLOCKS = 25  # below it signs are flipped in simulation; from it the studentised sum is used
 
 
@@ -68,7 +68,7 @@ def residual_p_values(
     small to judge, because rare events are not symmetric.
     """
     rows = how.rows
-    noise, number = cell_noise(sums, rows)
+    noise, number = residual_squares(sums, rows)
     p_value = _student(sums.off, np.maximum(noise, sums.variance), number)
     method = np.full(number.size, Method.RESIDUALS, object)
     small = number < (FEW_BLOCKS if rows is None else 2.0)
@@ -86,7 +86,7 @@ def residual_p_values(
         one = np.ones(blocks.residual.size, np.int64)
         flips = blocks.offsets, -blocks.residual, blocks.residual, 0.5 * one, one
         most = np.full(chosen.size, draws)
-        below, above, made = simulated(flips, -reach, reach, chosen, most, how.seed)
+        below, above, made = simulated_tail_counts(flips, -reach, reach, chosen, most, how.seed)
         flipped = np.minimum((1.0 + below + above) / (1.0 + made), 1.0)
         p_value[chosen] = np.maximum(p_value[chosen], flipped)
         method[chosen] = Method.SIGN_FLIPS
@@ -94,7 +94,7 @@ def residual_p_values(
     return p_value, method
 
 
-def simulated(
+def simulated_tail_counts(
     rows: tuple[Array, ...], low: Floats, high: Floats, cells: Integers, draws: Integers, seed: np.uint64
 ) -> tuple[Floats, Floats, Floats]:
     """How many draws of the sums of some cells are at most `low`, at least `high`, and were made.
@@ -102,12 +102,12 @@ def simulated(
     rows : offsets of the cells, and of each row its two values, the chance of the first, and how often it stands
     """
     counts = np.zeros((cells.size, 3), np.int64)
-    simulated_tails(*rows, low, high, cells, draws, STOP, seed, counts)
+    simulated_tails(*rows, low, high, cells, draws, ENOUGH_EXCEEDANCES, seed, counts)
     below, above, made = counts.T.astype(float)
     return below, above, made
 
 
-def cell_noise(sums: CellSums, rows: CellRows | None) -> tuple[Floats, Floats]:
+def residual_squares(sums: CellSums, rows: CellRows | None) -> tuple[Floats, Floats]:
     """ΣD² of each cell, D a row's residual or a cluster's sum of them, and how many of these there are."""
     if rows is None:
         return sums.residual2, sums.rows
@@ -120,41 +120,41 @@ def student_reach(number: Floats, level: float) -> Floats:
     freedom = np.maximum(number - 1.0, 1.0)
     t = -special.stdtrit(freedom, 0.5 * level)
     reach = t * np.sqrt(number / (freedom + t * t))
-    return np.where((number >= 2.0) & (_rarest(number) <= level), reach, np.inf)
+    return np.where((number >= 2.0) & (_smallest_p(number) <= level), reach, np.inf)
 
 
-def _rarest(number: Floats) -> Floats:
+def _smallest_p(number: Floats) -> Floats:
     """No assignment of n signs is rarer than 2 in 2^n."""
     return np.exp2(np.maximum(1.0 - number, -1000.0))
 
 
 def _student(total: Floats, noise: Floats, number: Floats) -> Floats:
     freedom = np.maximum(number - 1.0, 1.0)
-    with unwarned():
+    with ignore_warnings():
         z = np.abs(total) / np.sqrt(noise)
         # z <= √n always; Student's statistic in terms of z, so that the bound maps to infinity.
         t = z * np.sqrt(freedom / np.maximum(number - z * z, 0.0))
         t = np.nan_to_num(t, posinf=1e300)
         tail = np.where(number > 1e6, special.ndtr(-z), special.stdtr(freedom, -t))
-    return np.asarray(np.clip(2.0 * tail, _rarest(number), 1.0))
+    return np.asarray(np.clip(2.0 * tail, _smallest_p(number), 1.0))
 
 
-EVERY = slice(None)
+ALL_ROWS = slice(None)
 
 
-def residuals(pair: TargetData, rows: Any) -> Array:
+def weighted_residuals(pair: TargetData, rows: Any) -> Array:
     """w(y - p) of some rows."""
     residual = pair.observed[rows] - pair.predicted[rows]
     return np.asarray(residual if pair.first is None else residual * pair.first[rows])
 
 
-def cluster_sums(pair: TargetData, rows: Any = EVERY, lever: Any = 1.0) -> tuple[float, float]:
+def clustered_sum(pair: TargetData, rows: Any = ALL_ROWS, lever: Any = 1.0) -> tuple[float, float]:
     """Sum of the residuals of some rows, times a lever, and its variance when clusters flip their signs."""
     assert pair.cluster is not None
-    sums = np.bincount(pair.cluster[rows], lever * residuals(pair, rows))
+    sums = np.bincount(pair.cluster[rows], lever * weighted_residuals(pair, rows))
     return sums.sum(), np.sum(sums * sums)
 
 
-def cluster_p(pair: TargetData, rows: Any, lever: Any = 1.0) -> float:
+def clustered_sum_p(pair: TargetData, rows: Any, lever: Any = 1.0) -> float:
     """The p-value of that sum."""
-    return float(normal_p(*cluster_sums(pair, rows, lever)))
+    return float(normal_p(*clustered_sum(pair, rows, lever)))

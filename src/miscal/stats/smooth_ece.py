@@ -10,18 +10,23 @@ from miscal.data.arrays import Array
 from miscal.data.target import TargetData
 from miscal.stats.cell_sums import EFFECTIVE_EVENTS, effective_events_of
 from miscal.stats.metric_null import NullSummary, max_statistic_p, upper_quantile
-from miscal.stats.root_finding import root
+from miscal.stats.root_finding import find_root
 
 SMOOTH_DRAWS = 199
-NODES = 1 << 12  # grid steps over [0, 1] at first; refined when the bandwidth is small against a step
-FINEST = 1 << 20
-OWN_DRAWS = 99  # of the noise that the data have
-NOTHING_LEFT = 4.0  # times 1 / bandwidth: frequencies of which a Gaussian leaves less than 1e-34
-EXACT, ROUGH = 1e-12, 1e-4  # relative error of a bandwidth: of the value, and of one draw of many
-OVERSAMPLED = 4  # nodes a frequency that is left, on which a draw is integrated: off by less than 1e-4
+GRID_STEPS = 1 << 12  # grid steps over [0, 1] at first; refined when the bandwidth is small against a step
+MAX_GRID_STEPS = 1 << 20
+INTERVAL_DRAWS = 99  # of the noise that the data have
+NEGLIGIBLE_FREQUENCY = 4.0  # times 1 / bandwidth: frequencies of which a Gaussian leaves less than 1e-34
+VALUE_TOLERANCE, DRAW_TOLERANCE = (
+    1e-12,
+    1e-4,
+)  # relative error of a bandwidth: of the value, and of one draw of many
+NODES_PER_FREQUENCY = (
+    4  # nodes a frequency that is left, on which a draw is integrated: off by less than 1e-4
+)
 
 
-def smooth_noise(pair: TargetData, value: float, null: Null, *, random_state: int = 0) -> NullSummary:
+def smooth_ece_null(pair: TargetData, value: float, null: Null, *, random_state: int = 0) -> NullSummary:
     """SmoothECE against calibrated outcomes: its p-value, and the value that noise alone would show.
 
     The residual mass of each node of the grid is drawn as a normal of the variance that its rows have under the null;
@@ -40,15 +45,17 @@ def smooth_noise(pair: TargetData, value: float, null: Null, *, random_state: in
 
     def block(deviation: Array, _first: int, count: int) -> Array:
         masses = (rng.normal(size=deviation.size) * deviation for _ in range(count))
-        return np.array([fixed_point(spectrum_of(mass), ROUGH, value) for mass in masses])
+        return np.array(
+            [smooth_error_fixed_point(spectrum_of(mass), DRAW_TOLERANCE, value) for mass in masses]
+        )
 
-    model, happened = (node_deviations(pair, NODES, kind) for kind in (null, Null.RESIDUAL))
+    model, happened = (node_deviations(pair, GRID_STEPS, kind) for kind in (null, Null.RESIDUAL))
     found = max_statistic_p(value, partial(block, model), SMOOTH_DRAWS, method=Method.GRID_SIMULATION)
     if null == Null.RESIDUAL:
         return found
     # The noise that the data have; nodes at which nothing happened by luck keep the model's share of it.
     wider = math.sqrt(max(1.0, (happened @ happened) / max(model @ model, 1e-300)))
-    own = upper_quantile(block(happened, 0, OWN_DRAWS))
+    own = upper_quantile(block(happened, 0, INTERVAL_DRAWS))
     return found.no_narrower(max(wider * found.quantile, own))
 
 
@@ -74,19 +81,25 @@ def smooth_error_at(spectrum: Array, bandwidth: float, *, rough: bool = False) -
     What it leaves is told by far fewer nodes than the masses lie on: `rough` takes those.
     """
     steps = spectrum.size - 1
-    kept = steps + 1 if bandwidth * steps <= NOTHING_LEFT else int(NOTHING_LEFT / bandwidth) + 1
-    steps = min(steps, 1 << (OVERSAMPLED * kept).bit_length()) if rough else steps
+    kept = (
+        steps + 1 if bandwidth * steps <= NEGLIGIBLE_FREQUENCY else int(NEGLIGIBLE_FREQUENCY / bandwidth) + 1
+    )
+    steps = min(steps, 1 << (NODES_PER_FREQUENCY * kept).bit_length()) if rough else steps
     frequency = np.arange(kept) * (math.pi * bandwidth)
     smoothed = spectrum[:kept] * np.exp(-0.5 * frequency**2)
     density = np.abs(np.fft.irfft(smoothed, 2 * steps)[: steps + 1])
     return float(density.sum() - 0.5 * (density[0] + density[-1]))
 
 
-def fixed_point(spectrum: Array, tolerance: float = EXACT, near: float | None = None) -> float:
+def smooth_error_fixed_point(
+    spectrum: Array, tolerance: float = VALUE_TOLERANCE, near: float | None = None
+) -> float:
     """The bandwidth that equals its own error: the error falls as the bandwidth grows, so there is one.
 
     It lies between any bandwidth, such as one that is `near`, and the error at it.
     """
-    error = cache(partial(smooth_error_at, spectrum, rough=tolerance >= ROUGH))  # an end is asked for twice
+    error = cache(
+        partial(smooth_error_at, spectrum, rough=tolerance >= DRAW_TOLERANCE)
+    )  # an end is asked for twice
     low, high = (0.0, 1.0) if near is None else sorted((near, error(near)))
-    return root(lambda bandwidth: error(bandwidth) - bandwidth, low, high, tolerance)
+    return find_root(lambda bandwidth: error(bandwidth) - bandwidth, low, high, tolerance)

@@ -24,9 +24,9 @@ from miscal.metrics.score_errors import MEANS
 from miscal.report.findings import CODES, Finding, ScoreRange, flat
 from miscal.stats.cell_sums import CellSums, Floats
 from miscal.stats.multiplicity import adjusted_z
-from miscal.stats.score_shape import form_of
-from miscal.stats.shrinkage import shrunken_gap
-from miscal.stats.sign_flip import cluster_sums, residuals
+from miscal.stats.score_shape import miscalibration_form
+from miscal.stats.shrinkage import selection_adjusted_gap
+from miscal.stats.sign_flip import clustered_sum, weighted_residuals
 
 TRIED = 65  # sums of a cell that are tested at once, to find the least that is beyond noise
 
@@ -39,7 +39,7 @@ def findings(looked: TargetSearch, places: Sequence[Candidate]) -> list[Finding]
     picked = list(compress(places, real))
     if picked:  # less the luck of having been picked
         numbers = np.array([tests.severity(place) for place in picked])
-        gaps[real] = shrunken_gap(gaps[real], *luck(looked.rows, picked, numbers, tests.level))
+        gaps[real] = selection_adjusted_gap(gaps[real], *luck(looked.rows, picked, numbers, tests.level))
     every = zip(places, real, gaps.tolist(), strict=True)
     return [_finding(looked, *each) for each in every]
 
@@ -80,7 +80,7 @@ def _interval(rows: SearchContext, tests: Multiplicity, place: Candidate) -> tup
     if rows.raw.cluster is None:
         low, high = (float(end[0]) for end in rows.gap_intervals(place.raw, number, tests.level))
     else:
-        reach = adjusted_z(number, tests.level) * math.sqrt(cluster_sums(rows.raw, place.rows)[1])
+        reach = adjusted_z(number, tests.level) * math.sqrt(clustered_sum(rows.raw, place.rows)[1])
         low, high = (place.off - reach) / place.size, (place.off + reach) / place.size
     return low * rows.noise.units.scale, high * rows.noise.units.scale
 
@@ -100,7 +100,7 @@ def luck(
         made = []
         for place, each in zip(places, reach.tolist(), strict=True):
             members = place.rows
-            cluster, residual = pair.cluster[members], residuals(pair, members)
+            cluster, residual = pair.cluster[members], weighted_residuals(pair, members)
             size = np.bincount(cluster, None if pair.first is None else pair.first[members])
             total = size.sum()
             own, share = np.bincount(cluster, residual)[size > 0], size[size > 0] / total
@@ -147,7 +147,7 @@ def form_and_ranges(place: Candidate, looked: TargetSearch) -> tuple[str, tuple[
         own, edges = place.along[0], grid.edges
     else:
         return "too high" if place.off >= 0 else "too low", ()
-    form, ends = form_of(own.off, own.variance, average=place.average, shape=place.shape)
+    form, ends = miscalibration_form(own.off, own.variance, average=place.average, shape=place.shape)
     noise, made = looked.rows.noise, []
     units = noise.units
     least, most = (0.0, 1.0) if noise.binary else (-math.inf, math.inf)

@@ -22,7 +22,7 @@ from miscal.stats.binomial import cell_p_values
 from miscal.stats.cell_sums import EFFECTIVE_EVENTS, CellSums, CellTestSettings, Floats
 from miscal.stats.intervals import cell_gap_intervals
 from miscal.stats.null_model import NullModel
-from miscal.stats.sign_flip import EVERY, cluster_p, cluster_sums, residuals
+from miscal.stats.sign_flip import ALL_ROWS, clustered_sum, clustered_sum_p, weighted_residuals
 
 Box = tuple[tuple[int, int], ...]
 Boxes = list[tuple[Box, float]]  # each with how far off it is, or with its p-value
@@ -119,7 +119,7 @@ class SearchContext:
         if self.lookup is not None:
             return self.lookup([place.conjunction for place in places])
         every, raw = (place.rows for place in places), self.raw
-        at = [members[np.argmax(np.abs(residuals(raw, members)))] for members in every]
+        at = [members[np.argmax(np.abs(weighted_residuals(raw, members)))] for members in every]
         return np.stack([raw.weights[0][at], raw.predicted[at], raw.observed[at]], axis=1)
 
     @property
@@ -146,8 +146,8 @@ class SearchContext:
     def variance(self, sums: CellSums) -> Floats:
         """Variance of Σw(y - p) in each cell; of outcomes that are no events at least what is usual."""
         own = sums.residual2 if self.noise.null == Null.RESIDUAL else sums.variance
-        if self.noise.spread is not None:
-            own = np.maximum(own, self.noise.spread.floor(sums))
+        if self.noise.residual_variance is not None:
+            own = np.maximum(own, self.noise.residual_variance.of_cells(sums))
         return own * self.spread
 
     def deviation(self, sums: CellSums, total: float) -> float:
@@ -175,7 +175,7 @@ class SearchContext:
         """The p-value of some rows, over whole clusters where there are any; `p_value` otherwise."""
         if self.raw.cluster is None or not p_value < CLUSTER_SCREEN:
             return p_value
-        return cluster_p(self.raw, members)
+        return clustered_sum_p(self.raw, members)
 
     def gap_intervals(self, sums: CellSums, tests: int, level: float) -> tuple[Floats, Floats]:
         """Intervals of the gaps of cells, simultaneous over so many tests."""
@@ -200,9 +200,9 @@ class SearchContext:
         From sums alone: of clusters it is not known how many there are in a cell.
         """
         made = self.noise.sums(sums)
-        usual = 1.0 if self.noise.spread is None else self.spread
+        usual = 1.0 if self.noise.residual_variance is None else self.spread
         spread = replace(made, variance=made.variance * usual, residual2=made.residual2 * self.spread)
-        how = self.noise.judging(weighted=self.raw.weight is not None)
+        how = self.noise.test_settings(weighted=self.raw.weight is not None)
         return spread, replace(how, model_variance=False)
 
 
@@ -218,8 +218,8 @@ def cluster_spread(pair: TargetData) -> float:
     """How much more sums over clusters vary than sums over rows; 1 without clusters."""
     if pair.cluster is None:
         return 1.0
-    alone = float(np.sum(residuals(pair, EVERY) ** 2))
-    return max(1.0, cluster_sums(pair)[1] / max(alone, 1e-300))
+    alone = float(np.sum(weighted_residuals(pair, ALL_ROWS) ** 2))
+    return max(1.0, clustered_sum(pair)[1] / max(alone, 1e-300))
 
 
 @dataclass(eq=False)
@@ -371,7 +371,7 @@ def family_of(parts: Sequence[CodedColumn]) -> str:
     return "pairs" if any(part.edges is None for part in parts) else "regions"
 
 
-def crossed_codes(parts: Sequence[CodedColumn], rows: Array | slice = EVERY) -> Array:
+def crossed_codes(parts: Sequence[CodedColumn], rows: Array | slice = ALL_ROWS) -> Array:
     """The cell of rows in all combinations of the cells of parts; the number of cells for those in none."""
     codes, total = np.zeros(1, np.int32), math.prod(part.count for part in parts)
     cells = [(part, part.codes[rows]) for part in parts]

@@ -39,7 +39,7 @@ from miscal.metrics.field import FieldResult, by_field
 from miscal.metrics.score import by_score
 from miscal.metrics.variable import VariableResult, by_variable, density_of
 from miscal.stats.cell_sums import EFFECTIVE_EVENTS
-from miscal.stats.isotonic import beyond_score
+from miscal.stats.isotonic import cross_fitted_score
 from miscal.stats.null_model import choose_null
 
 Progress = Callable[[str, int, int], None]
@@ -116,7 +116,7 @@ def look(
     with warnings.catch_warnings():  # nobody asked for a number of bins
         warnings.filterwarnings("ignore", message=".*bins were asked for")
         score = by_score(predictions, **options) if judged else None
-    mended = beyond_score(compared, wanted.random_state)
+    mended = cross_fitted_score(compared, wanted.random_state)
     noise = choose_null(compared, "bernoulli"), cluster_spread(compared)
     rows = SearchContext(compared, replace(compared, predicted=mended), *noise, grid=score_grid(compared))
     give_back(compared.rows)

@@ -25,8 +25,8 @@ from miscal.data.arrays import Array
 from miscal.report.findings import Finding
 from miscal.stats.multiplicity import adjusted_z
 from miscal.stats.normal import normal_z
-from miscal.stats.score_shape import form_of, shape_test
-from miscal.stats.sign_flip import cluster_sums
+from miscal.stats.score_shape import miscalibration_form, shape_test
+from miscal.stats.sign_flip import clustered_sum
 
 NEARLY = 0.3  # bounds above this share of the best compete for explaining the same rows
 SHARED = 0.5  # places that share this part of the smaller one's weight are about the same rows
@@ -64,7 +64,7 @@ class Explainer:
         needed = adjusted_z(tests.severity(place), tests.level)
         place.needed = needed, adjusted_z(tests.severity_beyond(place), tests.level)
         if self.rows.raw.cluster is not None:
-            place.deviation = max(math.sqrt(cluster_sums(self.of(self.rows), place.rows)[1]), 1e-150)
+            place.deviation = max(math.sqrt(clustered_sum(self.of(self.rows), place.rows)[1]), 1e-150)
         else:
             place.deviation = self.rows.deviation(self.of(place), self.total)
         if along:
@@ -183,7 +183,7 @@ class Explainer:
 
     def _disagreeing(self, off: Array, variance: Array, bent: float) -> float:
         """Events off for certain in the ranges of the score that disagree, added."""
-        _, ends = form_of(off, variance, average=False, shape=True)
+        _, ends = miscalibration_form(off, variance, average=False, shape=True)
         size = float(sum(abs(off[first : last + 1].sum()) for first, last in ends))
         return size * max(0.0, 1.0 - self.critical / max(bent, 1e-300))
 

@@ -40,9 +40,9 @@ from miscal.cells.partitions import LevelPooling, Numbered
 from miscal.cells.ranges import bin_index
 from miscal.codes.inference import Null
 from miscal.stats.cell_sums import EFFECTIVE_EVENTS, CellSums, Floats
-from miscal.stats.normal import exceeding
+from miscal.stats.normal import one_sided_p
 from miscal.stats.score_shape import ShapeTest, shape_test
-from miscal.stats.sign_flip import cluster_p
+from miscal.stats.sign_flip import clustered_sum_p
 
 
 def along_of(rows: SearchContext, codes: Floats, places: int) -> RawAndRecalibrated:
@@ -63,8 +63,8 @@ def along_of_tally(made: Tally, rows: SearchContext) -> ScoreProfile:
         noise = made.residual2 if rows.noise.null == Null.RESIDUAL else made.variance
     else:  # scores of one cell taken for their mean, which overstates their noise and never understates it
         noise = predicted * (1.0 - predicted / np.maximum(weight, 1e-300))
-    spread = rows.noise.spread
-    usual = 0.0 * noise if spread is None else spread.floor(CellSums.of(made), narrow=True) * rows.spread
+    spread = rows.noise.residual_variance
+    usual = 0.0 * noise if spread is None else spread.of_cells(CellSums.of(made), narrow=True) * rows.spread
     least = np.maximum(noise, 0.0) * rows.spread
     return ScoreProfile(made.rows, weight, predicted, made.observed, least, usual)
 
@@ -185,11 +185,11 @@ def mark_tests(looked: TargetSearch, place: Candidate) -> None:
     same = after.off[0] * place.off > 0
     # The average beyond the score.
     if rows.raw.cluster is not None:
-        chance = cluster_p(rows.beyond, place.rows)
+        chance = clustered_sum_p(rows.beyond, place.rows)
     elif rows.noise.binary and np.minimum(after.predicted, after.weight - after.predicted)[0] < 25:
         chance = mean_chance(after, rows)
     else:
-        chance = 2.0 * exceeding(abs(after.off[0]), rows.deviation(after, total) ** 2)
+        chance = 2.0 * one_sided_p(abs(after.off[0]), rows.deviation(after, total) ** 2)
     by_average = place.average and same and chance * severity <= tests.level
     bent = after_bent * tests.severity_beyond(place)
     place.specific = bool(by_average or (place.shape and tilt * after_tilt > 0 and bent <= tests.level))
@@ -209,7 +209,7 @@ def _shape(
         noise = own.variance / max(own.variance.sum(), 1e-300)
         lever = np.cumsum(noise) - 0.5 * noise - 0.5
         pair, members = rows.beyond if beyond else rows.raw, place.rows
-        p_value = max(p_value, 2.0 * cluster_p(pair, members, lever[rows.grid.codes[members]]))
+        p_value = max(p_value, 2.0 * clustered_sum_p(pair, members, lever[rows.grid.codes[members]]))
     return p_value, float(found.moment)
 
 

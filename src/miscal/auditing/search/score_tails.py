@@ -16,7 +16,7 @@ from miscal.auditing.search.candidates import Candidate, RowMaskSegment, TargetS
 from miscal.cells.condition import Condition, Conjunction, just_below
 from miscal.cells.partitions import OF_SCORE, BinPooling, Ranges
 from miscal.data.target import TargetData
-from miscal.stats.binomial import rare_p
+from miscal.stats.binomial import rare_outcome_p
 from miscal.stats.cell_sums import CellSums
 
 SHARES = (0.001, 0.01)  # of the rows: ends that are looked at wherever the scores lie
@@ -73,12 +73,14 @@ def extreme_places(looked: TargetSearch) -> list[Candidate]:
         chance = 0.0 if rare > 0 else 1.0
         if half:
             expected = half * size
-            chance = rare_p(*_by_cluster(raw, end, half) or (size, rare, expected, expected * (1.0 - half)))
+            chance = rare_outcome_p(
+                *_by_cluster(raw, end, half) or (size, rare, expected, expected * (1.0 - half))
+            )
         made.append(_place(looked, end, chance, 1))
     if not looked.rows.noise.outcome_weights and (looked.all is None or raw.weight is None):
         for upper in (False, True):  # of nested ends the one that is hardest to explain
             ends = _ends(tested, upper=upper)
-            chances = [rare_p(*_by_cluster(raw, end) or _rare(tested, end)) for end in ends]
+            chances = [rare_outcome_p(*_by_cluster(raw, end) or _rare(tested, end)) for end in ends]
             if chances:
                 best = np.argmin(chances)
                 made.append(_place(looked, ends[best], chances[best] * len(ends), len(ends)))
