@@ -18,13 +18,8 @@ from miscal.report import wording
 from miscal.report.codec import Floats, JsonMapping, floats, parts
 from miscal.report.model import AuditReport, read_document
 from miscal.report.wording import span
-<<<<<<< HEAD
 from miscal.results import CellResult, Table
 from miscal.stats.cell_sums import ignore_warnings
-=======
-from miscal.results import Result, Table
-from miscal.stats.cell_sums import ignore_warnings
->>>>>>> c53244c0 (Name the functions and constants of statistics by what they give)
 from miscal.stats.multiplicity import holm, paired_p
 from miscal.stats.normal import normal_p
 

@@ -24,12 +24,7 @@ from miscal.metrics.score import ScoreResult
 from miscal.report.codec import SCHEMA
 from miscal.report.findings import Finding, flat
 from miscal.report.wording import number, plural
-<<<<<<< HEAD
 from miscal.stats.cell_sums import CellSums, effective_events, ignore_warnings
-=======
-from miscal.results import Result
-from miscal.stats.cell_sums import CellSums, effective_events, ignore_warnings
->>>>>>> c53244c0 (Name the functions and constants of statistics by what they give)
 from miscal.stats.intervals import wald_p
 from miscal.stats.multiplicity import adjusted_z, minimum_detectable_gap
 from miscal.stats.normal import normal_interval
@@ -196,13 +191,8 @@ def score_numbers(score: ScoreResult) -> Plain:
             "p_value": score.p_value,
             "interval": list(score.interval),
         },
-<<<<<<< HEAD
         "kuiper": score.kuiper_noise(),
-        "gap": {"interval": around(gap, error), "error": error},
-=======
-        "kuiper": extra["kuiper_noise"],
         "gap": {"interval": normal_interval(gap, error), "error": error},
->>>>>>> c53244c0 (Name the functions and constants of statistics by what they give)
     }
     for name, each in fitted.items():
         p_value = wald_p(each.value, each.interval, RIGHT[name], name == "ratio")

@@ -25,13 +25,8 @@ from miscal.metrics.inputs import MetricInput, Norm, aggregate, also_of_tables, 
 from miscal.metrics.losses import in_the_large
 from miscal.metrics.pooled import Pooled, WorstCell, draws_for, levels_tested, pooled, pooled_of, worst_cell
 from miscal.metrics.score_errors import tally_error
-<<<<<<< HEAD
 from miscal.results import CellResult, Record, Table
 from miscal.stats.shrinkage import shrink_level_gaps
-=======
-from miscal.results import Result, Table
-from miscal.stats.shrinkage import shrink_level_gaps
->>>>>>> c53244c0 (Name the functions and constants of statistics by what they give)
 from miscal.stats.sign_flip import cluster_blocks
 
 

@@ -15,19 +15,11 @@ from miscal.metrics.inputs import also_of_tables, bins_asked
 from miscal.metrics.neighbourhood_errors import Kernel, Neighbourhoods, bandwidth_array, check_kernel
 from miscal.metrics.neighbourhood_places import REAL, feature_map, worst_table
 from miscal.metrics.score_errors import MEANS, score_bins
-<<<<<<< HEAD
 from miscal.results import Record, Result, Table, p_text
-from miscal.stats.cell_sums import seed_of, ignore_warnings
-from miscal.stats.isotonic import cross_fitted_score
-from miscal.stats.neighbourhood_null import LocalGaps, LocalNull, neighbourhood_maxima
-from miscal.stats.null_draws import ResidualDraws
-=======
-from miscal.results import Result, Table, p_text
 from miscal.stats.cell_sums import ignore_warnings, seed_of
 from miscal.stats.isotonic import cross_fitted_score
 from miscal.stats.neighbourhood_null import LocalGaps, LocalNull, neighbourhood_maxima
 from miscal.stats.null_draws import ResidualDraws
->>>>>>> c53244c0 (Name the functions and constants of statistics by what they give)
 from miscal.stats.null_model import NullModel, choose_null
 from miscal.words import sentence
 

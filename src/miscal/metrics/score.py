@@ -200,17 +200,10 @@ def score_result(
         variance = second * scores * (1.0 - scores)
         numbers = _event_fields(compared, noise, pooled_scores, settings["random_state"])
     else:
-<<<<<<< HEAD
-        assert noise.spread is not None
-        variance = noise.spread.at(scores, weight, second)
-        numbers = {"ratio": losses.ratio_of(compared) if units.low == 0.0 else None}
-    # The standard deviation of the total: by the model, or as wide as the sign flips (of clusters) made it.
-=======
         assert noise.residual_variance is not None
         variance = noise.residual_variance.of_sum(scores, weight, second)
-        made = {"ratio": _numbers(losses.ratio_of(compared)) if units.low == 0.0 else {}}
-    # Of the walk's end: by the model, or as wide as the sign flips (of clusters) found it.
->>>>>>> c53244c0 (Name the functions and constants of statistics by what they give)
+        numbers = {"ratio": losses.ratio_of(compared) if units.low == 0.0 else None}
+    # The standard deviation of the total: by the model, or as wide as the sign flips (of clusters) made it.
     deviation = kuiper.noise_floor / RANGE_MEAN
     deviation = deviation if noise.null == Null.RESIDUAL and np.isfinite(deviation) else walk.deviation
     used = {"bins_used": found.sums.rows.size, "draws": found.summary.draws}
@@ -236,20 +229,12 @@ def _event_fields(
     fit, smooth = losses.slope_intercept(compared), smooth_error(compared)
     rates = losses.isotonic_rates(weight, events)
     brier, log = (losses.decomposed(scores, weight, events, rates, loss) for loss in ("brier", "log"))
-    summary = smooth_noise(compared, smooth, noise.null, random_state=random_state)
+    summary = smooth_ece_null(compared, smooth, noise.null, random_state=random_state)
     return {
-<<<<<<< HEAD
         "smooth": replace(estimate_of(summary), value=smooth),
         **vars(fit),
         "brier": brier,
         "log_loss": log,
-=======
-        "smooth": smooth,
-        "smooth_noise": _noise_of(smooth_ece_null(compared, smooth, noise.null, random_state=random_state)),
-        **{name: _numbers(estimate) for name, estimate in vars(fit).items()},
-        "brier": vars(brier),
-        "log_loss": vars(log),
->>>>>>> c53244c0 (Name the functions and constants of statistics by what they give)
         "certain": _certain(compared),
         "auc": losses.area_under_curve(weight, events),
     }
