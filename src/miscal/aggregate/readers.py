@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from miscal.aggregate.source import Source, joined
+from miscal.codes.data import ColumnKind
 from miscal.data.arrays import frame_of, library_of, names_of, unique
+from miscal.data.column_types import joined_kind, kind_of
 from miscal.data.columns import arrow_vector
 from miscal.data.errors import NotPlain, check_named, refusal, refusing
-from miscal.data.files import PACKED, SUFFIXES, TableFile, joined_types, kind_of
+from miscal.data.files import PACKED, SUFFIXES, TableFile, joined_types
 from miscal.data.libraries import pa
 from miscal.data.outputs import check_file
 
@@ -81,11 +83,11 @@ class FileSource(Source):
     def names(self) -> list[str]:
         return list(dict.fromkeys(name for file in self.files for name in file.names))
 
-    def _stored(self) -> dict[str, str]:
+    def _stored(self) -> dict[str, ColumnKind]:
         kinds = {name: [kind_of(file.types[name]) for file in self.files] for name in self.common}
         return {
-            name: "numeric" if set(each) == {"integer", "numeric"} else each[0]
-            for name, each in kinds.items()
+            name: joined_kind(stored) or stored[0]  # `check` rejects those that cannot be joined
+            for name, stored in kinds.items()
         }
 
     def place(self, part: int) -> str:
@@ -98,7 +100,7 @@ class FileSource(Source):
             check_named(columns, file.names, file.where)
             for name in columns:
                 known, found = kind_of(first.types[name]), kind_of(file.types[name])
-                if known and known != found and {known, found} != {"integer", "numeric"}:
+                if known and joined_kind([known, found]) is None:
                     where = f"column '{name}' of {file.where}"
                     what = f"must hold {known} values, as in '{first.path}'"
                     raise refusal(what, where, got=f"it is {found}")

@@ -21,11 +21,12 @@ from miscal.aggregate.streaming import AddState, in_units
 from miscal.aggregate.summary import GRID
 from miscal.aggregate.tally import Tally
 from miscal.cells.partitions import OF_SCORE, BinPooling, Ranges
+from miscal.codes.data import ColumnKind
 from miscal.data.arrays import Array, arrow_of, frame_of, numpy_of
 from miscal.data.checks import memory_bytes
+from miscal.data.column_types import column_type, kind_of
 from miscal.data.columns import EXACT, column
 from miscal.data.errors import MiscalError, refusal
-from miscal.data.files import kind_of
 from miscal.data.libraries import pa, pc
 from miscal.data.predictions import Predictions
 from miscal.data.target import pair
@@ -35,7 +36,6 @@ SHORTER = "give numbers or shorter names for them"
 NUMBER = "__number_of_row__"
 START = np.uint64(0x6D697363616C)  # of the hashes: any number but 0, which would always take the first row
 SLACK = 1.25  # a sample may have so many times its rows before those that are out are dropped
-BYTES = {"numeric": 8, "integer": 8, "date": 8, "category": 28, "boolean": 4, "": 8}
 WORK = 600 << 20  # the interpreter, the libraries, batches, and what an audit keeps of cells and levels
 COPIES = 5  # an audit needs about so many times what was gathered
 ROLES = 120  # bytes of a row's outcome, score, weight and what is worked out from them
@@ -47,7 +47,10 @@ MANY_LEVELS = 10_000
 
 def rows_that_fit(memory: Any, kinds: Mapping[str, str], texts: Mapping[str, float]) -> int:
     """How many rows of columns of these kinds, and texts of these sizes, an audit can hold below a ceiling."""
-    ceiling, row = memory_bytes(memory), ROLES + COPIES * sum(BYTES[kind] for kind in kinds.values())
+    ceiling, row = (
+        memory_bytes(memory),
+        ROLES + COPIES * sum(column_type(kind).bytes_per_value for kind in kinds.values()),
+    )
     text = sum(size for name, size in texts.items() if name in kinds and size <= LONG)
     least = min(LEAST_ROWS, int(ceiling // (16.0 * max(text, 1.0))))
     return max(int((ceiling - WORK) // (row + text)), least)
@@ -188,9 +191,9 @@ class SampleState:
         batch = self.roles.open(chunk, self.target)
         for place, name in enumerate(self.kept):
             kind = table.schema.field(name).type
-            if kind_of(kind) == "numeric":
+            if kind_of(kind) == ColumnKind.NUMERIC:
                 batch.column(name)  # infinite numbers are refused
-            elif kind_of(kind) == "integer" and kind.bit_width == 64:
+            elif kind_of(kind) == ColumnKind.INTEGER and kind.bit_width == 64:
                 ends = pc.min_max(table[name]).as_py().values()
                 self.wide[place] |= max(map(abs, filter(None, ends)), default=0) >= EXACT
         self.added.add_batch(batch)

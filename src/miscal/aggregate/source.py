@@ -16,12 +16,14 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from miscal.aggregate.column_roles import Chunk
+from miscal.codes.data import ColumnKind
 from miscal.data.arrays import Array
 from miscal.data.checks import memory_bytes
+from miscal.data.column_types import kind_of
 from miscal.data.errors import check_named, refusal
-from miscal.data.files import TypesChanged, kind_of
+from miscal.data.files import TypesChanged
 from miscal.data.libraries import pa, pc
-from miscal.data.text_types import form_of, parsed
+from miscal.data.text_types import form_of, kind_of_form, parsed
 from miscal.kernels.threads import one_of_many, thread_count
 
 MEGABYTE = 1 << 20
@@ -125,12 +127,12 @@ class Source:
         return list(self.types)
 
     @property
-    def kinds(self) -> dict[str, str]:
+    def kinds(self) -> dict[str, ColumnKind]:
         """What each column is: numeric, integer, date, category, boolean, or "" for what cannot be used."""
-        meant = {name: "date" if "%" in form else "numeric" for name, form in self.forms.items()}
+        meant = {name: kind_of_form(form) for name, form in self.forms.items()}
         return self._stored() | meant
 
-    def _stored(self) -> dict[str, str]:
+    def _stored(self) -> dict[str, ColumnKind]:
         return {name: kind_of(kind) for name, kind in self.types.items()}
 
     @property
@@ -142,13 +144,13 @@ class Source:
 
     def sizes_of_texts(self) -> dict[str, float]:
         """Bytes of a value of text in a few rows of the first part and of the last, the larger of the two."""
-        names = [name for name, kind in self.kinds.items() if kind == "category"]
+        names = [name for name, kind in self.kinds.items() if kind == ColumnKind.CATEGORY]
         sizes = dict.fromkeys(names, 0.0)
         for part in {0, self.parts - 1} if names and self.parts else ():
             head = self._head(part, names)
             for name in names if head is not None else ():
                 first = plain_text(head.select([name]).slice(0, FEW_ROWS))[name]
-                if kind_of(first.type) == "category":
+                if kind_of(first.type) == ColumnKind.CATEGORY:
                     lengths = pc.binary_length(first.cast(pa.large_binary()))
                     sizes[name] = max(sizes[name], pc.mean(lengths).as_py() or 0.0)
         return sizes
@@ -204,7 +206,11 @@ class Source:
 
     def infer_text_types(self) -> dict[str, str]:
         """Read text that stands for numbers or dates as such from now on; the form of each such column."""
-        text = [name for name, kind in self.kinds.items() if kind == "category" and name not in self.unfit]
+        text = [
+            name
+            for name, kind in self.kinds.items()
+            if kind == ColumnKind.CATEGORY and name not in self.unfit
+        ]
         table: Any = self.head(text) if text else None
         forms = {}
         for name in text if table is not None else ():

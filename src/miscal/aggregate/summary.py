@@ -13,6 +13,7 @@ import numpy as np
 from miscal.aggregate.tally import Tally
 from miscal.cells.partitions import Ranges, digest_of
 from miscal.cells.ranges import bin_index
+from miscal.codes.data import ColumnKind
 from miscal.data.arrays import Array, Plain
 from miscal.data.errors import refusal, refusing
 from miscal.data.outputs import load_arrays, save_arrays
@@ -42,14 +43,14 @@ class ColumnSums:
         are edges of the grid
     """
 
-    kind: str
+    kind: ColumnKind
     tally: Tally
     beyond: Tally
     bins: Array
     fine: Array
 
     def __add__(self, other: ColumnSums) -> ColumnSums:
-        kind = self.kind if self.kind == other.kind or not self.bins.size else "numeric"
+        kind = self.kind if self.kind == other.kind or not self.bins.size else ColumnKind.NUMERIC
         return replace(self, kind=kind, tally=self.tally + other.tally, beyond=self.beyond + other.beyond)
 
 

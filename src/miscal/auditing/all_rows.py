@@ -27,7 +27,9 @@ from miscal.auditing.search.collect import leave_out_shapes, shown_edges
 from miscal.auditing.search.score_profiles import along_of_tally
 from miscal.cells.partitions import BinPooling, Levels
 from miscal.cells.ranges import grid_quantiles, quantile_edges, shared_edges, united
+from miscal.codes.data import ColumnKind
 from miscal.data.arrays import Plain
+from miscal.data.column_types import column_type
 from miscal.data.columns import Column
 from miscal.data.target import TargetData
 from miscal.metrics import from_sums
@@ -44,7 +46,7 @@ class ColumnBinning(NamedTuple):
     """How one column is looked at: edges of the ranges shown, of those searched, and of a grid; none: its levels."""
 
     name: str
-    kind: str
+    kind: ColumnKind
     bins: Floats
     fine: Floats
     grid: Floats | None
@@ -58,7 +60,7 @@ def score_edges(compared: TargetData) -> Floats:
 def cuts_of(part: CodedColumn, compared: TargetData, *, alone: bool = False) -> ColumnBinning:
     """How a column of a sample was cut, with a grid that has all of its edges; one value `alone` stays a level."""
     column, fine = part.column, part.edges
-    kind = "integer" if column.integer else column.kind
+    kind = ColumnKind.INTEGER if column.integer else column.kind
     if column.nominal or (alone and reason_aside(column) == "constant"):
         return ColumnBinning(column.name, kind, np.empty(0), np.empty(0), None)
     known = column.values[~np.isnan(column.values)]
@@ -68,7 +70,7 @@ def cuts_of(part: CodedColumn, compared: TargetData, *, alone: bool = False) -> 
     asked = [fine]
     if known.size:
         asked.append(grid_quantiles(known))
-        if column.kind != "date":
+        if column.type.round_edges:
             asked.append(shared_edges(bins))
     return ColumnBinning(column.name, kind, bins, fine, united(bins, *asked))
 
@@ -239,14 +241,15 @@ def look_at_sums(looked: TargetSearch, summary: Summary, random_state: int) -> N
 def _stand_in(name: str, each: ColumnSums, rows: int) -> Column:
     """A column of the kind that sums were made of, with nothing but missing values."""
     if not each.bins.size:  # a field
-        return Column(name, "category", np.full(rows, -1, np.int32))
+        return Column(name, ColumnKind.CATEGORY, np.full(rows, -1, np.int32))
     return column_like(name, each, np.full(rows, np.nan))
 
 
 def column_like(name: str, each: ColumnSums, values: Floats) -> Column:
     """A column of numbers, or of days, of the kind that sums were made of."""
-    kind = each.kind
-    return Column(name, "date" if kind == "date" else "numeric", values, integer=kind == "integer")
+    stored = column_type(each.kind)
+    kind = ColumnKind.NUMERIC if stored.categorical else stored.column_kind
+    return Column(name, kind, values, integer=each.kind == ColumnKind.INTEGER)
 
 
 def _variable(

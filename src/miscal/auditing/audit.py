@@ -208,7 +208,7 @@ def _carriers(every: list[TargetSearch]) -> Plain:
             column, result = group.column, group.result
             cells, fine = result.tally.cells, None
             # Narrow ranges, some of which any audit has.
-            if column.kind == "numeric" and isinstance(cells, Ranges):
+            if column.type.round_edges and isinstance(cells, Ranges):
                 ranges = replace(cells, edges=united(cells.edges, shared_edges(cells.edges)))
                 fine = result.fine or tally(looked.rows.raw, BinPooling(column.values, ranges))
             made[f"{result.kind}{suffix}:{column.name}"] = cells_of(result, fine, clustered=clustered)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from miscal.aggregate.source import Source
+from miscal.codes.data import ColumnKind
 from miscal.data.arrays import Array, Plain, named_by
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import check_named, refusal
@@ -267,9 +268,9 @@ def guessed(source: Source, outcome: str | None, probability: Any) -> tuple[str,
     usable = {
         name: each
         for name, each in columns.items()
-        if not (each.kind == "date" or each.missing.any() or PANDAS.fullmatch(name))
+        if not (not each.type.may_be_target or each.missing.any() or PANDAS.fullmatch(name))
     }
-    numbers = {name: each.values for name, each in usable.items() if each.kind != "category"}
+    numbers = {name: each.values for name, each in usable.items() if each.kind != ColumnKind.CATEGORY}
     inside = {name: values for name, values in numbers.items() if 0 <= values.min() <= values.max() <= 1}
     chances = [name for name, values in inside.items() if np.any(values % 1.0)]  # not all whole
     if probability is None:

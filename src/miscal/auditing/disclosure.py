@@ -14,8 +14,10 @@ from miscal.auditing.periods import level_days
 from miscal.cells.condition import LARGEST, Condition, Conjunction, just_below
 from miscal.cells.parse import parse
 from miscal.cells.partitions import level_of
+from miscal.codes.data import ColumnKind
 from miscal.data.arrays import Array, Plain
 from miscal.data.checks import whole
+from miscal.data.column_types import column_type
 from miscal.data.columns import Column
 from miscal.data.errors import MiscalError
 from miscal.report.codec import TableColumns, floats
@@ -204,10 +206,12 @@ class Places:
     def __init__(self, document: Plain) -> None:
         sections, self.rows = document["sections"], int(document["data"]["rows"])
         looked_at = [*sections.get("field", []), *sections.get("variable", [])]
-        self.kinds = {_column(one): one["extra"].get("column_kind", "category") for one in looked_at}
+        self.kinds = {_column(one): one["extra"].get("column_kind", ColumnKind.CATEGORY) for one in looked_at}
         dated = {_column(one) for one in sections.get("period", [])}
         # Text and years that are read as dates are shown as periods alone.
-        self.silent = {name for name in dated if self.kinds.get(name, "date") != "date"}
+        self.silent = {
+            name for name in dated if not column_type(self.kinds.get(name, ColumnKind.DATE)).calendar
+        }
         self.fields: dict[str, Column] = {}
         self.totals: dict[str, int] = {}
         self.told: list[tuple[Any, int, Told]] = []
@@ -231,7 +235,8 @@ class Places:
             single = [value for value in one.levels or one.excluded or () if not isinstance(value, str)]
             ends[one.column] += [one.low, one.high, *map(just_below, single), *single]
         values = {
-            name: Column(name, "numeric", np.unique(np.array(some, float))) for name, some in ends.items()
+            name: Column(name, ColumnKind.NUMERIC, np.unique(np.array(some, float)))
+            for name, some in ends.items()
         }
         values |= self.fields
         blocks = {
@@ -266,7 +271,7 @@ class Places:
             made: list[Told] = [self._of_words(label) for label in labels]
         elif kind == "field":
             self.fields[column] = Column(
-                column, "category", np.append(np.arange(len(known)), -1), tuple(known)
+                column, ColumnKind.CATEGORY, np.append(np.arange(len(known)), -1), tuple(known)
             )
             made = [{column: np.array([cell])} for cell in range(len(labels))]
         else:

@@ -263,7 +263,7 @@ def notes_of(looked: TargetSearch) -> list[str]:
                 f"{column.name} {GIVEN_AWAY}: every value of it goes with one outcome only. No model can "
                 "know it; if it was written after the outcome, leave it out, and if it is a sampling weight, say so."
             )
-        if column.kind == "date":
+        if column.type.calendar:
             made += _dated(looked, column)
     return made
 

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 
 from miscal.aggregate.source import open_source
-from miscal.cells.condition import NOMINAL, Conjunction
+from miscal.cells.condition import Conjunction
 from miscal.data.arrays import Array, frame_of
+from miscal.data.column_types import column_type
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
@@ -51,7 +52,11 @@ def rows_of(finding: Finding, data: Any) -> Array:
 def _frame_columns(data: Any, conjunction: Conjunction) -> tuple[int, Columns]:
     """The number of rows of a frame and its columns, those of ranges read as numbers."""
     frame = frame_of(data, "'data'")
-    ranged = {condition.column for condition in conjunction.conditions if condition.kind not in NOMINAL}
+    ranged = {
+        condition.column
+        for condition in conjunction.conditions
+        if not column_type(condition.kind).categorical
+    }
     source = open_source({name: frame[name] for name in ranged.intersection(frame)})
     source.infer_text_types()
     numeric = frame_of(source.loaded(source.names), "'data'")

@@ -11,9 +11,10 @@ import numpy as np
 from miscal.aggregate.in_memory import tally
 from miscal.aggregate.requests import LevelCells, RangeCells
 from miscal.aggregate.tally import Tally
-from miscal.auditing.search.coded_columns import MONTHS_OF, calendar_edges, monday
 from miscal.auditing.search.collect import AuditOptions
 from miscal.cells.partitions import LevelPooling, Levels, Numbered, Ranges
+from miscal.codes.data import ColumnKind
+from miscal.data.calendar import MONTHS_OF, calendar_edges, monday
 from miscal.data.checks import one_of
 from miscal.data.columns import Column
 from miscal.data.errors import check_named, refusal
@@ -49,15 +50,15 @@ def time_column(predictions: Predictions, time: str) -> Column:
     check_named([time], predictions.columns, "the data")
     given = predictions.columns[time]
     days = given.values
-    if given.kind != "date":
+    if not given.type.calendar:
         own = given.as_levels()
         levels = [level if isinstance(level, str) else f"{level:.15g}" for level in own.levels]
-        if given.kind == "numeric" and not all(map(YEAR.fullmatch, levels)):
+        if not given.nominal and not all(map(YEAR.fullmatch, levels)):
             raise _no_dates(time, "it holds numbers that are no years")
         days = np.append(level_days(levels, time), np.nan)[own.values]
     if np.isnan(days).all():
         raise _no_dates(time, "all values are missing")
-    return Column(time, "date", days)
+    return Column(time, ColumnKind.DATE, days)
 
 
 def level_days(levels: Sequence[str], time: str) -> Floats:
@@ -164,7 +165,7 @@ def by_period(compared: TargetData, column: Column, wanted: AuditOptions) -> Per
 def period_cells(predictions: Predictions, time: str, every: str | None) -> RangeCells | LevelCells:
     """What is added up over all rows, so that their periods can be judged: days, or dates written as text."""
     days = time_column(predictions, time).values
-    if predictions.columns[time].kind != "date":
+    if not predictions.columns[time].type.calendar:
         return LevelCells(time)
     known = days[~np.isnan(days)]
     by_day = known.max() - known.min() <= MOST_DAYS

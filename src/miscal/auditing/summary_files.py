@@ -24,11 +24,11 @@ from miscal.auditing.search.candidates import TargetSearch
 from miscal.auditing.search.cell_grids import SearchContext
 from miscal.auditing.search.coded_columns import fine_part
 from miscal.auditing.search.collect import AuditOptions, SearchResult, leave_out_by_effort
-from miscal.cells.condition import NOMINAL
 from miscal.cells.partitions import Ranges
 from miscal.cells.ranges import bin_index
 from miscal.data.arrays import Plain, expanded
-from miscal.data.column_types import number_of
+from miscal.data.calendar import number_of
+from miscal.data.column_types import column_type
 from miscal.data.errors import refusal
 from miscal.data.target import TargetData, pair
 from miscal.metrics import from_sums
@@ -68,7 +68,7 @@ def in_order(name: str, each: ColumnSums) -> ColumnSums:
     """The values of a column that each table had one of, as a variable again; text as it is."""
     cells: Any = each.tally.cells
     found = [number_of(text) for text in cells.names]
-    if each.kind in NOMINAL or None in found:  # or text in a later table
+    if column_type(each.kind).categorical or None in found:  # or text in a later table
         return each
     values = np.array(found, np.float64)
     column = column_like(name, each, values)

@@ -6,24 +6,22 @@ Its words are read back by `pooling.parsing`, every value of every level include
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from miscal.codes.data import ColumnKind
 from miscal.data.arrays import Array, Plain
-from miscal.data.column_types import moment_of, number_of, shortest_text
+from miscal.data.calendar import number_of
+from miscal.data.column_types import column_type
 from miscal.data.columns import Column
 
 FULL = "full population"
 SHOWN_LEVELS = 6
-SHORT = 7  # characters up to which a number is shown whole
-NOMINAL = ("category", "boolean")
 WORDS = {"in", "is", "and", "or", "not"}
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 LARGEST = float(np.finfo(np.float64).max)
 Level = str | float
@@ -36,7 +34,7 @@ class Condition:
     Parameters
     ----------
     column : name
-    kind : "numeric", "date" (numbers are days since 1970-01-01), "category" or "boolean"
+    kind : ColumnKind; dates are numbers of days since 1970-01-01
     low, high : low < value <= high; None: no end
     levels : only these: words of nominal columns, else numbers; () with `missing`: missing values alone
     excluded : all but these
@@ -49,7 +47,7 @@ class Condition:
     """
 
     column: str
-    kind: str = "numeric"
+    kind: ColumnKind = ColumnKind.NUMERIC
     low: float | None = None
     high: float | None = None
     levels: tuple[Level, ...] | None = None
@@ -106,7 +104,7 @@ class Condition:
         if self.levels:
             text = f"{name} {self._set('=', 'in', self.levels, shown)}"
         elif low is not None and high == just_above(low):
-            text = f"{name} = {_short(number_text(high, self.kind), shown)}"
+            text = f"{name} = {_shown_text(high, self.kind, shown)}"
         else:
             if high is not None:
                 sign, end = end_words(high, self.kind, shown, upper=True)
@@ -134,8 +132,8 @@ class Condition:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Condition:
         """The inverse of `to_dict`."""
-        kinds = {
-            "kind": str,
+        kinds: dict[str, Callable[[Any], object]] = {
+            "kind": lambda kind: column_type(kind).column_kind,
             "low": float,
             "high": float,
             "levels": tuple,
@@ -213,6 +211,11 @@ class Conjunction:
         return cls(tuple(Condition.from_dict(one) for one in content))
 
 
+def _shown_text(value: float, kind: ColumnKind, shown: int | None) -> str:
+    text = number_text(value, kind)
+    return text if shown is None else column_type(kind).shortened(text)
+
+
 def just_above(value: float) -> float:
     """The next number above."""
     return math.nextafter(value, math.inf) + 0.0
@@ -223,17 +226,15 @@ def just_below(value: float) -> float:
     return math.nextafter(value, -math.inf) + 0.0
 
 
-def number_text(value: float, kind: str = "numeric") -> str:
+def number_text(value: float, kind: ColumnKind = ColumnKind.NUMERIC) -> str:
     """The shortest words from which `number_of` reads exactly this number."""
-    if kind == "date":
-        text = moment_of(value)
-        if text is not None and number_of(text) == value:
-            return text
-    return shortest_text(value)
+    return column_type(kind).edge_text(value)
 
 
 @lru_cache(1 << 14)
-def end_words(value: float, kind: str, shown: int | None = None, *, upper: bool = False) -> tuple[str, str]:
+def end_words(
+    value: float, kind: ColumnKind, shown: int | None = None, *, upper: bool = False
+) -> tuple[str, str]:
     """Sign and words of one end of a range: of the number itself, or of its neighbour above where that is shorter.
 
     Of a date, the one of the two that is a moment of the calendar.
@@ -243,14 +244,8 @@ def end_words(value: float, kind: str, shown: int | None = None, *, upper: bool 
     if math.isinf(above):
         return signs[0], here
     choices = [(signs[0], here), (signs[1], number_text(above, kind))]
-    sign, text = min(
-        choices, key=lambda choice: (kind == "date" and not _DATE.match(choice[1]), len(choice[1]))
-    )
-    return sign, _short(text, shown)
-
-
-def _short(text: str, shown: int | None) -> str:
-    return text if shown is None or len(text) <= SHORT or _DATE.match(text) else f"{float(text):.4g}"
+    sign, text = min(choices, key=lambda choice: column_type(kind).edge_cost(choice[1]))
+    return sign, text if shown is None else column_type(kind).shortened(text)
 
 
 @lru_cache(1 << 14)

@@ -20,13 +20,14 @@ import numpy as np
 from miscal.cells.condition import (
     FULL,
     MIRROR,
-    NOMINAL,
     Condition,
     Conjunction,
     Level,
     just_below,
 )
-from miscal.data.column_types import number_of
+from miscal.codes.data import ColumnKind
+from miscal.data.calendar import number_of
+from miscal.data.column_types import column_type
 from miscal.data.columns import Column
 from miscal.data.errors import MiscalError, nearest, refusal
 
@@ -107,14 +108,14 @@ class _Reader:
     def is_number(self, word: str) -> bool:
         return word not in self.columns and number_of(word) is not None
 
-    def column(self, token: Token) -> tuple[str, str]:
+    def column(self, token: Token) -> tuple[str, ColumnKind]:
         """Name and kind of a column."""
         name = token[1]
         if name not in self.columns:
             raise refusal("is not among the columns", f"column '{name}'", hint=nearest(name, self.columns))
         found = self.columns[name]
         kind = str(getattr(found, "kind", found))
-        return name, "numeric" if kind == "integer" else kind
+        return name, column_type(kind).column_kind
 
     def value(self, tokens: list[Token]) -> str:
         """One value; words belong together."""
@@ -127,8 +128,10 @@ class _Reader:
     def compared(self, token: Token, sign: str, word: str) -> Condition:
         name, kind = self.column(token)
         number = number_of(word)
-        if number is None or kind in NOMINAL:
-            raise self.bad(f"{name!r} holds levels" if kind in NOMINAL else f"{word!r} is not a number")
+        if number is None or column_type(kind).categorical:
+            raise self.bad(
+                f"{name!r} holds levels" if column_type(kind).categorical else f"{word!r} is not a number"
+            )
         number += 0.0
         if sign in {"<", "<="}:
             return Condition(name, kind, high=number if sign == "<=" else just_below(number))
@@ -139,7 +142,7 @@ class _Reader:
         column, words = self.columns[name], list(map(self.value, values))
         levels: tuple[Level, ...] = tuple(words)
         numbers = [number for word in words if (number := number_of(word)) is not None]
-        if kind in NOMINAL:
+        if column_type(kind).categorical:
             unknown = set(words) - set(map(str, getattr(column, "levels", words)))
             if unknown:
                 raise self.bad(f"{name!r} has no level {min(unknown)!r}")

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from miscal.cells.condition import NOMINAL, SHOWN_LEVELS, Condition, Conjunction, just_below
+from miscal.cells.condition import SHOWN_LEVELS, Condition, Conjunction, just_below
 from miscal.cells.ranges import even_groups
+from miscal.codes.data import ColumnKind
 from miscal.data.arrays import Array
+from miscal.data.column_types import column_type
 from miscal.data.columns import Column
 from miscal.kernels.sorting import dense_ranks
 from miscal.kernels.subpopulation import part
@@ -42,7 +44,7 @@ class Covariate:
     """
 
     name: str
-    kind: str
+    kind: ColumnKind
     nominal: bool
     codes: Array
     count: int
@@ -117,7 +119,9 @@ def interval_condition(one: Covariate, low: int, high: int, shuffle: Array = IN_
     if one.values.size == 0:
         places = shuffle if shuffle.size else np.arange(one.count)
         inside = (places >= low) & (places < high)
-        named: tuple[Any, ...] = one.levels if one.kind in NOMINAL else tuple(map(float, one.levels))
+        named: tuple[Any, ...] = (
+            one.levels if column_type(one.kind).categorical else tuple(map(float, one.levels))
+        )
         levels, others = tuple(compress(named, inside)), tuple(compress(named, ~inside))
         missing = bool(one.missing and inside[-1])
         if len(levels) <= len(others) or not others:
@@ -163,7 +167,6 @@ def conjunctions_of(covariates: list[Covariate], depth: int, least: int, rows: A
 
 
 @lru_cache(1 << 14)
-def _between(value: float, above: float, kind: str) -> float:
+def _between(value: float, above: float, kind: ColumnKind) -> float:
     """The shortest decimal in (above, value], which cuts these rows where `value` does; `value` itself if equal."""
-    shorter = (float(f"{value:.{digits}g}") for digits in range(1, 17 if kind != "date" else 1))
-    return next((number for number in shorter if above < number <= value), float(value))
+    return next((number for number in column_type(kind).cuts(value) if above < number <= value), float(value))

@@ -12,8 +12,20 @@ class Response(StrEnum):
 
 
 class ColumnKind(StrEnum):
-    """How a column is read: numbers, dates, or categories."""
+    """How a column is read; `miscal.data.column_types` has a class for each, with everything that differs."""
 
     NUMERIC = "numeric"
+    INTEGER = "integer"  # whole numbers as a table stores them; a `Column` of them is numeric
     DATE = "date"
     CATEGORY = "category"
+    BOOLEAN = "boolean"
+    UNREADABLE = ""  # no single values, such as lists
+
+
+class SqlLiteral(StrEnum):
+    """What the values of a column are in SQL."""
+
+    NUMBER = "number"
+    MOMENT = "moment"
+    TEXT = "text"
+    BOOLEAN = "boolean"

@@ -3,17 +3,17 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from miscal.data.arrays import Array, Vector, factorise, flat, is_number, locked, named_columns, numpy_of
+from miscal.codes.data import ColumnKind
+from miscal.data.arrays import Array, Vector, factorise, flat, is_number, locked, named_columns
 from miscal.data.checks import is_missing, numbers, refuse_rows
+from miscal.data.column_types import ColumnType, column_type, kind_of, numpy_days
 from miscal.data.errors import MixedTypes, check_named, refusal, refusing, visible, warn
 from miscal.data.libraries import pa
-
-Kind = Literal["numeric", "category", "boolean", "date"]
 
 LARGE = 1e7  # numbers beyond it are not named one by one
 EXACT = 1 << 53  # whole numbers beyond it merge as float64
@@ -27,7 +27,8 @@ class Column:
     Parameters
     ----------
     name : str
-    kind : {"numeric", "category", "boolean", "date"}
+    kind : ColumnKind
+        What differs by it is in its `type`.
     values : ndarray
         numeric: float64, NaN where missing. date: float64 days since 1970-01-01, NaN where missing.
         category, boolean: int32 codes into `levels`, -1 where missing.
@@ -38,7 +39,7 @@ class Column:
     """
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     values: Array
     levels: tuple[Any, ...] = ()
     integer: bool = False
@@ -50,9 +51,14 @@ class Column:
         return len(self.values)
 
     @property
+    def type(self) -> ColumnType:
+        """What differs by the kind of the column."""
+        return column_type(self.kind)
+
+    @property
     def nominal(self) -> bool:
         """Whether the values are codes of levels."""
-        return self.kind in ("category", "boolean")
+        return self.type.categorical
 
     @property
     def missing(self) -> npt.NDArray[np.bool_]:
@@ -66,7 +72,7 @@ class Column:
         >>> column("age", [40.0, None, 31.0]).whole, column("score", [0.5, 1.0]).whole
         (True, False)
         """
-        if self.integer or self.kind != "numeric":
+        if self.integer or self.type.calendar or self.nominal:
             return self.integer
         known = self.values[~np.isnan(self.values)]
         return bool(known.size) and bool(np.all((known == np.floor(known)) & (np.abs(known) < LARGE)))
@@ -85,7 +91,7 @@ class Column:
             return self
         codes, levels = factorise(self.values)
         shown = map(int, levels) if self.integer else levels
-        return replace(self, kind="category", values=codes, levels=tuple(shown))
+        return replace(self, kind=ColumnKind.CATEGORY, values=codes, levels=tuple(shown))
 
     def show(self, code: int) -> str:
         """Word one level for people."""
@@ -95,14 +101,14 @@ class Column:
 def column(name: str, values: Any, where: str | None = None) -> Column:
     """Convert anything one-dimensional into a `Column`.
 
-    Numbers become "numeric" (whole numbers of 2**53 or more a category, because float64 would merge them), text,
-    categories and dictionaries "category", truth values "boolean", dates and times "date". Values of mixed types are
+    Numbers become numeric (whole numbers of 2**53 or more a category, because float64 would merge them), text,
+    categories and dictionaries categories, truth values boolean, dates and times dates. Values of mixed types are
     taken as text, with a warning. Infinite numbers are refused.
 
     Examples
     --------
     >>> state = column("state", ["NY", "CA", None, "NY"])
-    >>> state.kind, state.values, state.levels
+    >>> str(state.kind), state.values, state.levels
     ('category', array([ 1,  0, -1,  1], dtype=int32), ('CA', 'NY'))
     """
     if isinstance(values, Column):
@@ -113,9 +119,9 @@ def column(name: str, values: Any, where: str | None = None) -> Column:
         return _from_arrow(name, vector, where, getattr(values, "dtype", None))
     kind = vector.dtype.kind
     if kind == "b":
-        return Column(name, "boolean", vector.astype(np.int32), (False, True))
+        return Column(name, ColumnKind.BOOLEAN, vector.astype(np.int32), (False, True))
     if kind in "Mm":
-        return _date(name, vector)
+        return Column(name, *numpy_days(vector))
     return _numeric(name, vector, where, integer=kind in "iu")
 
 
@@ -138,20 +144,11 @@ def arrow_vector(values: Any, where: str) -> Any:
 
 def _from_arrow(name: str, vector: Any, where: str, given: Any) -> Column:
     is_, kind = pa.types, vector.type
-    if is_.is_boolean(kind):
-        codes = numpy_of(vector.cast(pa.int32()), -1)
-        return Column(name, "boolean", codes, (False, True))
     if is_number(kind):
         return _numeric(name, vector, where, integer=is_.is_integer(kind))
-    if is_.is_time(kind):
-        micros = vector.cast(pa.time64("us"), safe=False).cast(pa.int64())
-        hours = numpy_of(micros.cast(pa.float64(), safe=False)) / 3.6e9
-        return Column(name, "numeric", hours)
-    if is_.is_temporal(kind):
-        moments = vector.cast(pa.timestamp("ms")) if is_.is_date(kind) else vector
-        # Zones are dropped: the days are those of universal time.
-        ticks = numpy_of(moments.cast(pa.int64()), np.iinfo(np.int64).min)
-        return _date(name, ticks.view(f"{'m8' if is_.is_duration(kind) else 'M8'}[{moments.type.unit}]"))
+    stored = column_type(kind_of(kind))
+    if stored.levels or not stored.categorical:  # what remains is text
+        return Column(name, stored.kind, stored.values(vector), stored.levels)
     if is_.is_binary(kind) or is_.is_large_binary(kind) or is_.is_fixed_size_binary(kind):
         with refusing("must hold text in UTF-8", where, got="it holds other bytes", hint="re-encode it"):
             vector = vector.cast(pa.large_binary()).cast(pa.large_string())
@@ -159,28 +156,16 @@ def _from_arrow(name: str, vector: Any, where: str, given: Any) -> Column:
     stated = getattr(given, "ordered", None) is True or type(given).__name__ == "Enum"
     order = list(getattr(given, "categories", ())) if stated else []
     codes, levels = factorise(vector, [*order, *map(str, order)], where)  # intervals have become text
-    return Column(name, "category", codes, tuple(levels))
+    return Column(name, ColumnKind.CATEGORY, codes, tuple(levels))
 
 
 def _numeric(name: str, vector: Vector, where: str, *, integer: bool) -> Column:
     values = numbers(vector, where, READABLE)
     if integer and np.fmax.reduce(np.abs(values), initial=0.0) >= EXACT:
         codes, levels = factorise(vector)
-        return Column(name, "category", codes, tuple(levels), integer=True)
+        return Column(name, ColumnKind.CATEGORY, codes, tuple(levels), integer=True)
     refuse_rows(np.isinf(values), "must hold finite numbers", where, values, "mark missing values as NaN")
-    return Column(name, "numeric", values, integer=integer)
-
-
-def _date(name: str, values: Array) -> Column:
-    """Moments or lengths of time as days in float64, NaN where not a time; no date is too far away."""
-    moments, day = values.dtype.kind == "M", np.timedelta64(1, "D")
-    if np.datetime_data(values.dtype)[0] not in ("h", "m", "s", "ms", "us", "ns"):
-        values = values.astype("M8[D]" if moments else "m8[D]")
-    since = values - np.datetime64("1970-01-01") if moments else values
-    with np.errstate(invalid="ignore"):  # what is no time
-        # Whole days and the rest apart: the same moment has the same bits whatever unit it was stored in.
-        whole, rest = np.divmod(since, day)
-    return Column(name, "date" if moments else "numeric", whole + rest / day)
+    return Column(name, ColumnKind.NUMERIC, values, integer=integer)
 
 
 class Columns(Mapping[str, Column]):

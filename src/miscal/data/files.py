@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.arrays import Plain, is_number
+from miscal.codes.data import ColumnKind
+from miscal.data.arrays import Plain
+from miscal.data.column_types import kind_of
 from miscal.data.errors import nearest, refusal, refusing, warn
 from miscal.data.libraries import csv, pa, pc, pq
 from miscal.data.outputs import check_file
@@ -76,7 +78,7 @@ class TableFile:
                 return
             # With a dictionary a whole row group is held, however few of its rows are asked for at a time.
             few = batch_rows <= FEW_ROWS
-            text = [name for name in columns if kind_of(self.types[name]) == "category" and not few]
+            text = [name for name in columns if kind_of(self.types[name]) == ColumnKind.CATEGORY and not few]
             asked: Any = {"columns": list(columns), "use_threads": False}
             with self._parquet(metadata=self._metadata, read_dictionary=text, pre_buffer=False) as file:
                 if (self.parts[part] or 0) <= batch_rows:  # with less memory than the general way
@@ -92,23 +94,6 @@ class TableFile:
         """Turn whatever a reader raises into one clear refusal that names the place."""
         what, hint = f"cannot be read as {self.form}", "the file may be damaged, cut off or of another format"
         return refusing(what, f"{self.where}{part}", hint=hint)
-
-
-def kind_of(arrow_type: Any) -> str:
-    """What a column of this Arrow type is: numeric, integer, date, category, boolean, or "" for what cannot be used."""
-    is_ = pa.types
-    if is_.is_boolean(arrow_type):
-        return "boolean"
-    text = is_.is_string, is_.is_large_string, is_.is_string_view, is_.is_dictionary
-    if any(
-        test(arrow_type) for test in (*text, is_.is_binary, is_.is_large_binary, is_.is_fixed_size_binary)
-    ):
-        return "category"
-    if is_.is_integer(arrow_type):
-        return "integer"
-    if is_number(arrow_type) or is_.is_time(arrow_type) or is_.is_duration(arrow_type):
-        return "numeric"
-    return "date" if is_.is_temporal(arrow_type) and not is_.is_interval(arrow_type) else ""
 
 
 def _form(path: Path, where: str) -> str:

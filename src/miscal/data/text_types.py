@@ -5,6 +5,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
+from miscal.codes.data import ColumnKind
 from miscal.data.arrays import settled
 from miscal.data.errors import refusing
 from miscal.data.libraries import pa, pc
@@ -54,9 +55,14 @@ def _fit(texts: list[str], form: str) -> bool:
     return False
 
 
+def kind_of_form(form: str) -> ColumnKind:
+    """The kind of a column whose text has a form."""
+    return ColumnKind.DATE if form in DATES else ColumnKind.NUMERIC
+
+
 def in_words(form: str) -> str:
     """A form as a note says it."""
-    return "dates" if "%" in form else form
+    return "dates" if form in DATES else form
 
 
 def parsed(vector: Any, form: str, where: str) -> Any:
@@ -66,4 +72,4 @@ def parsed(vector: Any, form: str, where: str) -> Any:
     levels = encoded.dictionary.to_pylist()
     with refusing(what, where, hint="make all values alike, or leave the column out"):
         values = [_value(level, form) if level and level.strip() else None for level in levels]
-    return pc.take(pa.array(values, pa.timestamp("us") if "%" in form else pa.float64()), encoded.indices)
+    return pc.take(pa.array(values, pa.timestamp("us") if form in DATES else pa.float64()), encoded.indices)

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar
 
+from miscal.data.calendar import moment_text
 from miscal.data.checks import one_of
-from miscal.data.column_types import moment_text
 from miscal.data.errors import refusal
 
 INT64_LIMIT = 1 << 63

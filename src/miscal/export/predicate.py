@@ -8,7 +8,9 @@ or a date is a question for its class in `dialects`.
 from collections.abc import Callable
 
 from miscal.cells.condition import LARGEST, MIRROR, Condition, Conjunction, Level, end_words, number_text
-from miscal.data.column_types import number_of
+from miscal.codes.data import ColumnKind, SqlLiteral
+from miscal.data.calendar import number_of
+from miscal.data.column_types import column_type
 from miscal.export.dialects import DIALECTS, Dialect, Feature, dialect_named
 
 
@@ -68,43 +70,45 @@ def _writers() -> list[Dialect]:
 
 
 def _condition(condition: Condition, dialect: Dialect) -> str:
-    kind, column = condition.kind, dialect.quote_name(condition.column)
-    column = dialect.moment_column(column) if kind == "date" else column
+    literal, column = column_type(condition.kind).sql_literal, dialect.quote_name(condition.column)
+    column = dialect.moment_column(column) if literal == SqlLiteral.MOMENT else column
     absent = f"{column} IS NULL"
     if (
-        kind == "numeric"
-    ):  # NaN is above all numbers where a database has it; infinity is no value of an audit
+        literal == SqlLiteral.NUMBER
+    ):  # NaN is above all numbers where a database has it; no audit has infinity
         absent += f" OR {column} > {LARGEST!r}"
     if condition.levels == ():
         return f"({absent})" if condition.missing else "FALSE"
-    tests = [f"{column} IS NOT NULL", *_range(condition, column, dialect)]
+    tests = [f"{column} IS NOT NULL", *_range(condition, column, literal, dialect)]
     for levels, operator in ((condition.levels, "IN"), (condition.excluded, "NOT IN")):
         if levels:
-            literals = ", ".join(_level(level, kind, dialect) for level in levels)
-            tests.append(f"{column} {operator} ({literals})")
+            values = ", ".join(_level(level, condition.kind, literal, dialect) for level in levels)
+            tests.append(f"{column} {operator} ({values})")
     known = " AND ".join(tests)
     return f"({known} OR {absent})" if condition.missing else f"({known})"
 
 
-def _range(condition: Condition, column: str, dialect: Dialect) -> list[str]:
+def _range(condition: Condition, column: str, literal: SqlLiteral, dialect: Dialect) -> list[str]:
     """Comparisons with the ends of a range; of numbers also one that NaN does not pass."""
     tests, high = [], condition.high
     if condition.low is not None:
         sign, text = end_words(condition.low, condition.kind)
-        tests.append(f"{column} {MIRROR[sign]} {_number(text, condition.kind, dialect)}")
-    if high is None and condition.kind == "numeric":
+        tests.append(f"{column} {MIRROR[sign]} {_number(text, literal, dialect)}")
+    if high is None and literal == SqlLiteral.NUMBER:
         high = LARGEST
     if high is not None:
         sign, text = end_words(high, condition.kind, upper=True)
-        tests.append(f"{column} {sign} {_number(text, condition.kind, dialect)}")
+        tests.append(f"{column} {sign} {_number(text, literal, dialect)}")
     return tests
 
 
-def _level(level: Level, kind: str, dialect: Dialect) -> str:
+def _level(level: Level, kind: ColumnKind, literal: SqlLiteral, dialect: Dialect) -> str:
     if not isinstance(level, str):
-        return _number(number_text(level, kind), kind, dialect)
-    return level.upper() if kind == "boolean" else dialect.printable_text(level)
+        return _number(number_text(level, kind), literal, dialect)
+    return (
+        dialect.boolean(level == "True") if literal == SqlLiteral.BOOLEAN else dialect.printable_text(level)
+    )
 
 
-def _number(text: str, kind: str, dialect: Dialect) -> str:
-    return dialect.moment(number_of(text) or 0.0) if kind == "date" else dialect.digits(text)
+def _number(text: str, literal: SqlLiteral, dialect: Dialect) -> str:
+    return dialect.moment(number_of(text) or 0.0) if literal == SqlLiteral.MOMENT else dialect.digits(text)

@@ -30,14 +30,9 @@ Kernel = str | Callable[[Array, Array], Any]
 def feature_matrix(features: Any, where: str = "'features'", width: int = 0) -> Array:
     """Finite numbers as (n, d) float64, used as given; (n,) is one feature."""
     columns = _columns(features, where, width)
-    remedies = {
-        "category": "one-hot encode it, or use kernel='group'",
-        "date": "turn it into a number of days",
-    }
     for words, each in columns.items():
-        if each.kind in remedies:
-            got, hint = f"its kind is {each.kind}", remedies[each.kind]
-            raise refusal("must hold numbers", words, got=got, hint=hint)
+        if hint := each.type.feature_hint:
+            raise refusal("must hold numbers", words, got=f"its kind is {each.kind}", hint=hint)
         hint = "fill in the missing values, or leave these rows out"
         refuse_rows(each.missing, "must not be missing", words, hint=hint)
         refuse_rows(np.abs(each.values) > LARGEST, "must be finite numbers below 1e150", words, each.values)

@@ -290,6 +290,5 @@ def _numbers(each: Column, inside: Array, share: Array, weight: Array) -> tuple[
 
 def _shown(value: float, each: Column) -> str:
     """One value for people."""
-    if each.kind == "date":
-        return str(np.datetime64(int(value), "D"))
-    return f"{value:.0f}" if each.integer or abs(value) >= 1000 else f"{value:.3g}"
+    digits = ".0f" if each.integer or abs(value) >= 1000 else ".3g"
+    return each.type.value_text(value, lambda number: f"{number:{digits}}")

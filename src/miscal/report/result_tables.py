@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from miscal.data.column_types import ColumnType, column_type
 from miscal.report.codec import READERS, Data, Floats, JsonMapping, TableColumns, floats, items, mapping, text
 from miscal.report.html.markup import ellipsis
 from miscal.report.wording import BECAME, CHANGED, edge, finite, plural, span
@@ -188,11 +189,7 @@ class ResultView:
             starts = np.floor(low) + 1
             starts[:1] = _known(np.ceil(low[:1]) + 0.0, starts[:1])
             low = starts
-        if (
-            self.extra.get("column_kind") == "date"
-        ):  # a range that ends just before the first moment of a day ends on the day before
-            after = np.ceil(high)
-            high = np.where((after > high) & (after - high < 1e-6), after - 1.0, high)
+        high = self._column_type.inclusive_high(high)
         return [span(*ends, self.write_edge) for ends in zip(low.tolist(), high.tolist(), strict=True)]
 
     @property
@@ -202,9 +199,11 @@ class ResultView:
 
     def write_edge(self, value: float) -> str:
         """An edge of this column in words: as a date where its numbers are days since 1970."""
-        if self.extra.get("column_kind") != "date":
-            return edge(value)
-        return str(np.datetime64(math.floor(value + 1e-6), "D"))
+        return self._column_type.value_text(value, edge)
+
+    @property
+    def _column_type(self) -> ColumnType:
+        return column_type(str(self.extra.get("column_kind")))
 
     def said(self) -> str:
         """How many periods are off beyond noise, and how many steps changed: the sentence that a section opens with."""

@@ -255,7 +255,7 @@ class CellGrid:
     @property
     def numeric(self) -> bool:
         """Whether it is a column of numbers, some of which are known."""
-        return self.ordered > 0 and self.column.kind == "numeric"
+        return self.ordered > 0 and self.column.type.spatial
 
     @property
     def ordered(self) -> int:

@@ -10,15 +10,13 @@ import numpy as np
 
 from miscal.cells.coding import range_pooling
 from miscal.cells.condition import Condition
-from miscal.cells.ranges import Bins, Weight, even_groups
+from miscal.cells.ranges import Weight, even_groups
 from miscal.data.arrays import Array
 from miscal.data.columns import Column
 from miscal.report.wording import span
 
 FINE = 30  # ranges among which the stretch of a variable that errs is looked for
 COARSE = 10  # ranges of a variable when it is crossed with another column
-MOST_PERIODS = 1_200  # a hundred years of months
-MANY_DAYS = 62  # more days than this are looked at by week, more weeks than that by month
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +78,8 @@ class CodedColumn:
         low, high = self.edges[first], self.edges[last + 1]
         if np.isinf(low):  # all of the sample's values are missing
             return "any value"
-        if self.column.kind == "date":
-            return span(math.ceil(low), math.ceil(high) - 1, _day)
+        if (units := self.column.type.units_within(low, high)) is not None:
+            return span(*units, lambda unit: self.column.type.value_text(unit, _number))
         if self.column.whole:
             return span(math.ceil(low) if first == 0 else math.floor(low) + 1, math.floor(high), _number)
         ends = math.nan if first == 0 else low, math.nan if last == self.known - 1 else high
@@ -101,12 +99,7 @@ class CodedColumn:
 
 def fine_part(column: Column, weight: Weight = None, count: Weight = None) -> CodedColumn:
     """A column as finely as it is looked at: all levels; up to 30 ranges; days, weeks or months of a date."""
-    bins: Bins = FINE
-    if column.kind == "date" and not column.missing.all():
-        known = column.values[~column.missing]
-        length = np.floor(known.max()) - np.floor(known.min())
-        every = "day" if length < MANY_DAYS else "week" if length < 7 * MANY_DAYS else "month"
-        bins = calendar_edges(known, every, MANY_DAYS)
+    bins = FINE if column.nominal else column.type.search_bins(column.values, FINE)
     pooling = range_pooling(column, bins, weight=weight, count=count)
     return CodedColumn(column, small(pooling.codes(), pooling.cells.count), pooling.cells)
 
@@ -128,30 +121,6 @@ def small(codes: Array, cells: int) -> Array:
     return codes.astype(np.min_scalar_type(cells))
 
 
-def monday(day: Any) -> Any:
-    """The Monday on which the week of a day began; day 0, the first of 1970, was a Thursday."""
-    return day - (day + 3) % 7
-
-
-MONTHS_OF = {"month": 1, "quarter": 3, "year": 12}
-UNITS = {"day": "D", "week": "W", "month": "M", "quarter": "3M", "year": "Y"}  # of numpy
-
-
-def calendar_edges(days: Array, every: str, most: int = MOST_PERIODS) -> Array:
-    """Edges of the days, weeks (from Monday), months, quarters or years that hold some days.
-
-    Ranges are closed on the right, so that an edge stands just before the first moment of its period. Of more than
-    `most`, those without a day are joined to the one before (a date of 9999 makes no 96,000 months), then neighbours.
-    """
-    unit, shift = f"M8[{UNITS[every]}]", 3 * (every == "week")  # numpy's weeks begin on a Thursday
-    place = (np.floor(days).astype(np.int64) + shift).astype("M8[D]").astype(unit).astype(np.int64)
-    first, last = place.min(), place.max()
-    starts = np.arange(first, last + 1) if last - first < most else np.unique(place)
-    starts = np.append(starts[:: -(-starts.size // most)], last + 1)
-    days = starts.astype(unit).astype("M8[D]").astype(np.int64) - shift
-    return np.nextafter(days.astype(np.float64), -np.inf)
-
-
 def _number(value: float) -> str:
     size = abs(value)
     if size < 1e-300:
@@ -159,7 +128,3 @@ def _number(value: float) -> str:
     if value == int(value) and size < 1e6:
         return f"{value:.0f}" if size < 1e4 else f"{value:,.0f}"
     return f"{value:.3g}" if size < 1e3 else f"{value:,.0f}"
-
-
-def _day(days: float) -> str:
-    return str(np.datetime64(int(days), "D"))

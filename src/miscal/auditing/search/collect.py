@@ -26,7 +26,7 @@ from miscal.auditing.search.cell_grids import (
     score_grid,
     sums_of,
 )
-from miscal.auditing.search.coded_columns import CodedColumn, calendar_edges, fine_part
+from miscal.auditing.search.coded_columns import CodedColumn, fine_part
 from miscal.auditing.search.score_profiles import alongs, shapes_of, tested, whole_along
 from miscal.auditing.search.score_tails import extreme_places, fine_sums
 from miscal.cells.coding import range_pooling
@@ -148,15 +148,8 @@ def look(
 
 
 def _shown(column: Column) -> Any:
-    """How a variable is cut where it is shown: ranges of equal support; of dates months, or weeks of less than three.
-
-    Less than three weeks are cut like numbers.
-    """
-    if column.kind != "date":
-        return RANGES
-    known = column.values[~column.missing]
-    length = np.floor(known.max()) - np.floor(known.min()) if known.size else 0
-    return RANGES if length < 21 else calendar_edges(known, "week" if length < 75 else "month")
+    """How a variable is cut where it is shown: ranges of equal support, or what its type prefers."""
+    return column.type.shown_bins(column.values, RANGES)
 
 
 def shown_edges(column: Column, compared: TargetData) -> Array | None:
