@@ -33,8 +33,8 @@ from miscal.data.column_types import column_type
 from miscal.data.columns import Column
 from miscal.data.target import TargetData
 from miscal.metrics import from_sums
+from miscal.metrics.cell_evaluation import grid_edges
 from miscal.metrics.field import FieldResult
-from miscal.metrics.pooled import grid_edges
 from miscal.metrics.variable import VariableResult
 from miscal.stats.cell_sums import EFFECTIVE_EVENTS, CellSums, Floats
 from miscal.stats.null_model import weights_depend_on_outcome

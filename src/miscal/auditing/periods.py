@@ -20,13 +20,13 @@ from miscal.data.columns import Column
 from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import Predictions
 from miscal.data.target import TargetData
-from miscal.metrics.pooled import Pooled, pooled, pooled_of
+from miscal.metrics.cell_evaluation import CellEvaluation, evaluate_cells, evaluate_tally
 from miscal.report.wording import showing, step_words
 from miscal.results import CellResult, Table
 from miscal.stats.cell_sums import Floats
 from miscal.stats.changes import Changes, DayNoise, changes, day_noise, tests_by_days
 from miscal.stats.metric_null import seminorm_interval
-from miscal.stats.null_model import NullModel
+from miscal.stats.null_model import NullModel, choose_null
 
 MONTHS_FROM = 75  # days between the first and the last from which months are shown, weeks below
 # As text: 2024, 2024-03, 2024-Q1, 2024-03-31 with anything of a time after it, 2024/03/31, 20240331.
@@ -197,17 +197,19 @@ def _periods(daily: Tally, days: Floats, column: str, rows: Any, wanted: AuditOp
     levels = Levels(tuple(map(str, names)), missing, column)
     judged: Any = {"level": wanted.level, "random_state": wanted.random_state}
     if isinstance(rows, NullModel):
-        found = pooled_of(daily.coarsen(groups, levels), rows, **judged)
+        found = evaluate_tally(daily.coarsen(groups, levels), rows, **judged)
     else:
-        found = pooled(rows[0], LevelPooling(groups[rows[1]], levels), **judged)
+        found = evaluate_cells(
+            rows[0], LevelPooling(groups[rows[1]], levels), choose_null(rows[0], "bernoulli"), **judged
+        )
     clustered = found.rows is not None and found.rows.cluster is not None
-    noisy = None if clustered else day_noise(found.noise.sums(daily).take(full), period)
+    noisy = None if clustered else day_noise(found.null_model.sums(daily).take(full), period)
     times = None if noisy is None else noisy.times(np.bincount(period).astype(np.float64))
     return _result_of(found, column, word, noisy, times, judged)
 
 
 def _result_of(
-    found: Pooled,
+    found: CellEvaluation,
     column: str,
     every: str,
     days: DayNoise | None,
@@ -218,11 +220,11 @@ def _result_of(
 
     days, times : the noise of days, where they vary more than independent rows, and how much wider it makes each period
     """
-    names, level, noise = found.tally.cells.names, judged["level"], found.noise  # type: ignore[union-attr]
+    names, level, noise = found.tally.cells.names, judged["level"], found.null_model  # type: ignore[union-attr]
     rows, known = found.rows, len(names)
     if rows is not None:  # of the periods that are known
         rows = replace(rows.take(slice(rows.offsets[known])), offsets=rows.offsets[: known + 1])
-    sums, how = found.sums.take(slice(known)), replace(found.how, rows=rows)
+    sums, how = found.sums.take(slice(known)), replace(found.test_settings, rows=rows)
     stepped = changes(sums, how, level, times, None if days is None else days.freedom).scaled(
         noise.units.scale
     )

@@ -13,8 +13,8 @@ from miscal.data.arrays import Array
 from miscal.data.checks import bounded, check_lengths, whole
 from miscal.data.errors import refusal
 from miscal.data.target import TargetData
+from miscal.metrics.cell_evaluation import kuiper_test
 from miscal.metrics.inputs import MetricInput, variable_columns
-from miscal.metrics.pooled import walk_summary
 from miscal.results import Table
 from miscal.stats.cell_sums import Floats
 from miscal.stats.curve_bands import SmoothedCurve, SmoothingOptions, critical_values, fit_curves
@@ -220,7 +220,7 @@ def curve_of(pair: TargetData, values: Floats, **options: Any) -> VariableCurve:
     found = smooth(key, responses, weight=rows.weight, count=rows.count, cluster=rows.cluster, **options)
     gap = found.fit[:, 2]
     place = np.argmax(np.nan_to_num(np.abs(gap), nan=-1.0))  # values that no fit tells apart have no gap
-    _, summary = walk_summary(rows, key, choose_null(rows, "bernoulli"), seed)
+    summary = kuiper_test(rows, key, choose_null(rows, "bernoulli"), seed).summary
     units = pair.units
     names = {
         f"{name}{end}": values[:, column] * units.scale if name == "gap" else units.back(values[:, column])

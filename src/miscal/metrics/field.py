@@ -16,16 +16,25 @@ from miscal.aggregate.tally import Tally
 from miscal.cells.coding import Nested, field_pooling, named_columns, nested_levels
 from miscal.cells.partitions import BinPooling, LevelPooling, Pooling, Ranges
 from miscal.cells.ranges import Bins, edges_for
-from miscal.data.arrays import Array
+from miscal.data.arrays import Array, Plain
 from miscal.data.checks import number, one_of
 from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
 from miscal.data.target import TargetData, pair
+from miscal.metrics.cell_evaluation import (
+    CellEvaluation,
+    WorstCell,
+    category_tests,
+    draws_for,
+    evaluate_cells,
+    evaluate_tally,
+    worst_of,
+)
 from miscal.metrics.inputs import MetricInput, Norm, aggregate, also_of_tables, bins_asked
 from miscal.metrics.losses import in_the_large
-from miscal.metrics.pooled import Pooled, WorstCell, draws_for, levels_tested, pooled, pooled_of, worst_cell
 from miscal.metrics.score_errors import tally_error
 from miscal.results import CellResult, Record, Table
+from miscal.stats.null_model import NullModel, choose_null
 from miscal.stats.shrinkage import shrink_level_gaps
 from miscal.stats.sign_flip import cluster_blocks
 
@@ -161,8 +170,15 @@ def probability_calibration_error(
     return tally_error(mean_tally(pair, BinPooling(pair.predicted, Ranges(edges))), norm)
 
 
-SET_APART = ("shrunken", "shrunken_low", "shrunken_high", "difference", "difference_p", "difference_adjusted")
-FURTHEST = 20.0  # shift in log-odds by which predictions that are not certain can be put right in total
+LEVEL_COLUMNS = (
+    "shrunken",
+    "shrunken_low",
+    "shrunken_high",
+    "difference",
+    "difference_p",
+    "difference_adjusted",
+)
+MAX_SHIFT = 20.0  # in log-odds; a larger one comes from predictions that are all nearly 0 or 1
 
 
 @dataclass(frozen=True)
@@ -260,56 +276,107 @@ def by_field(
     >>> miscal.by_field(p, "state").table.sort("p_adjusted")["label"][0]
     'NY'
     """
-    compared = pair(p, target)
-    levels = _levels(p, field, parent, bins)
-    draws = draws_for(levels.pooling.cells.count)
-    judged: Any = {"norm": norm, "random_state": random_state, "draws": draws}
-    found = pooled(compared, levels.pooling, null=null, levels=True, **judged)
-    several = np.count_nonzero(found.tally.counts) > 1
-    apart = _differences(compared, levels.pooling, found, **judged) if several else None
+    data = pair(p, target)
     settings = {
         "column": field if isinstance(field, str) else list(field),
         "parent": parent,
         "bins": bins_asked(bins),
-        "norm": norm,
-        "target": compared.target,
-        "random_state": random_state,
     }
-    return field_result(found, levels, settings, apart)
+    levels = _levels(p, field, parent, bins)
+    options: Plain = {"norm": norm, "random_state": random_state}
+    return measure_field(data, choose_null(data, null), levels, settings, **options)
+
+
+def measure_field(
+    data: TargetData,
+    null_model: NullModel,
+    levels: Nested,
+    settings: Mapping[str, Any],
+    *,
+    norm: Norm = "l1",
+    random_state: int = 0,
+) -> FieldResult:
+    """`by_field` of target data that are at hand, with their null model and the level of each row.
+
+    Parameters
+    ----------
+    data : TargetData
+    null_model : NullModel
+        What `choose_null` gives for the data.
+    levels : Nested
+    settings : mapping of str to object
+        "column", "parent" and "bins", by which the levels were made.
+    norm, random_state
+        As in `by_field`.
+    """
+    options: Plain = {
+        "norm": norm, "random_state": random_state, "draws": draws_for(levels.pooling.cells.count),
+    }  # fmt: skip
+    evaluation = evaluate_cells(data, levels.pooling, null_model, unordered=True, **options)
+    several = np.count_nonzero(evaluation.tally.counts) > 1
+    shifted_cells = _shifted_cells(data, levels.pooling, evaluation, **options) if several else None
+    used = {"norm": norm, "target": data.target, "random_state": random_state}
+    return field_result(evaluation, levels, {**settings, **used}, shifted_cells)
+
+
+@dataclass(frozen=True)
+class ShiftedCells:
+    """The levels after one shift of all predictions that makes their total right.
+
+    Attributes
+    ----------
+    shift : float
+    cells : CellEvaluation
+    """
+
+    shift: float
+    cells: CellEvaluation
 
 
 def field_result(
-    found: Pooled, levels: Nested, settings: Mapping[str, Any], apart: tuple[float, Pooled] | None = None
+    evaluation: CellEvaluation,
+    levels: Nested,
+    settings: Mapping[str, Any],
+    shifted_cells: ShiftedCells | None = None,
 ) -> FieldResult:
-    """The record of the levels; `apart`, the common shift and the levels after it, needs the rows."""
-    field, weight, units = settings["column"], found.sums.weight, found.noise.units
-    shrunken, spreads = _shrunken(found, levels, apart)
+    """The record of the levels.
+
+    Parameters
+    ----------
+    evaluation : CellEvaluation
+    levels : Nested
+    settings : mapping of str to object
+    shifted_cells : ShiftedCells, optional
+        Where the rows are at hand.
+    """
+    field, weight, units = settings["column"], evaluation.sums.weight, evaluation.null_model.units
+    shrunken, spreads = _shrunken(evaluation, levels, shifted_cells)
     shrunken = shrunken * units.scale
-    summary = found.summary
+    summary = evaluation.summary
     share = min(1.0, summary.noise_floor / summary.value) if summary.value > 0 else math.nan
     differences = [np.full(weight.size, np.nan)] * 3
     common_shift = None
-    if apart is not None:
-        shift, moved = apart
-        differences = [moved.tally.gap * units.scale, moved.tests.p_value, moved.adjusted]
+    if shifted_cells is not None:
+        moved = shifted_cells.cells
+        differences = [moved.tally.gap * units.scale, moved.cell_p_values.p_value, moved.p_adjusted]
         value, floor = moved.summary.value * units.scale, moved.summary.noise_floor * units.scale
-        common_shift = CommonShift(shift, value, floor, moved.summary.p_value)
-    columns = dict(found.columns)
+        common_shift = CommonShift(shifted_cells.shift, value, floor, moved.summary.p_value)
+    columns = dict(evaluation.columns)
     if levels.parents:
         columns["parent"] = list(levels.parents)
-    columns["events"] = found.sums.observed * units.scale + units.low * weight
-    columns |= zip(SET_APART, [*shrunken, *differences], strict=True)
+    columns["events"] = evaluation.sums.observed * units.scale + units.low * weight
+    columns |= zip(LEVEL_COLUMNS, [*shrunken, *differences], strict=True)
     words = "All of it may be noise." if share == 1.0 else ""
     if share < 1.0:
         words = f"Calibrated predictions would show {share:.0%} of the value."
-    used = {"levels": weight.size, "null": found.noise.null, "draws": found.summary.draws}
+    used = {"levels": weight.size, "null": evaluation.null_model.null, "draws": summary.draws}
     name = f"Calibration by {field if isinstance(field, str) else ' and '.join(field)}"
-    common = found.common_fields(
-        name, {**settings, **used}, combined=levels_tested(found), words=words, table=Table(columns)
+    common = evaluation.common_fields(
+        name, {**settings, **used}, combined=category_tests(evaluation), words=words, table=Table(columns)
     )
     return FieldResult(
         **common,
-        worst=worst_cell(found),
+        worst=worst_of(evaluation),
         column=field,
         noise_share=share,
         shrunken_value=float(aggregate(shrunken[0], weight)),
@@ -322,40 +389,42 @@ def field_result(
 def _levels(
     p: Predictions, field: str | Sequence[str], parent: str | Sequence[str] | None, bins: Bins | None
 ) -> Nested:
-    own = named_columns(p.columns, field)
-    if not own:
+    columns = named_columns(p.columns, field)
+    if not columns:
         raise refusal("must name at least one column", "'field'", got="it is empty")
-    above = [] if parent is None else named_columns(p.columns, parent)
-    names = [column.name for column in [*above, *own]]
+    parents = [] if parent is None else named_columns(p.columns, parent)
+    names = [column.name for column in [*parents, *columns]]
     if len(set(names)) < len(names):
         got = f"they name {', '.join(names)}"
         raise refusal("must name different columns", "'field' and 'parent'", got=got)
-    return nested_levels(own, above, bins)
+    return nested_levels(columns, parents, bins)
 
 
-def _differences(
-    pair: TargetData, pooling: Pooling, found: Pooled, **options: Any
-) -> tuple[float, Pooled] | None:
-    """The common shift, and the levels after it, whose summary asks whether any differ.
+def _shifted_cells(
+    data: TargetData, partition: Pooling, evaluation: CellEvaluation, **options: Any
+) -> ShiftedCells | None:
+    """The levels after a common shift; None where no shift makes the total right.
 
-    Of log-odds; of means that are no probabilities a factor, or where some are negative a number that is added. None
-    where the total cannot be made right: no events, or nothing else, or certain predictions alone.
+    The shift is added to the log-odds; other means are multiplied by it, or it is added where some are negative. There
+    is none where all outcomes are alike, or where all predictions are 0 or 1.
     """
-    shift, move = (in_the_large(pair).value, shifted) if pair.binary else _common(pair)
-    if not abs(shift) < FURTHEST:
+    shift, move = (in_the_large(data).value, shifted) if data.binary else _mean_shift(data)
+    if not abs(shift) < MAX_SHIFT:
         return None
-    moved = tally(replace(pair, predicted=move(pair.predicted, shift)), pooling)
-    rows = None if found.rows is None else replace(found.rows, predicted=move(found.rows.predicted, shift))
-    return shift, pooled_of(moved, found.noise, rows, **options)
+    moved = tally(replace(data, predicted=move(data.predicted, shift)), partition)
+    rows = evaluation.rows
+    if rows is not None:
+        rows = replace(rows, predicted=move(rows.predicted, shift))
+    return ShiftedCells(shift, evaluate_tally(moved, evaluation.null_model, rows, **options))
 
 
-def _common(pair: TargetData) -> tuple[float, Callable[..., Array]]:
-    """What puts means that are no probabilities right in total, and how: a factor, or a number that is added."""
-    both = pair.observed, pair.predicted
-    happened, said = (np.average(values, weights=pair.first) for values in both)
-    if pair.units.low == 0.0 and said > 0.0:
-        return happened / said, np.multiply
-    return happened - said, np.add
+def _mean_shift(data: TargetData) -> tuple[float, Callable[..., Array]]:
+    """The shift that makes the total of other means right, and its operation: a factor, or a number that is added."""
+    observed = np.average(data.observed, weights=data.first)
+    predicted = np.average(data.predicted, weights=data.first)
+    if data.units.low == 0.0 and predicted > 0.0:
+        return observed / predicted, np.multiply
+    return observed - predicted, np.add
 
 
 def shifted(probability: Array, shift: float) -> Array:
@@ -364,26 +433,30 @@ def shifted(probability: Array, shift: float) -> Array:
     >>> shifted(np.array([0.0, 0.5, 1.0]), np.log(3)).round(6).tolist()
     [0.0, 0.75, 1.0]
     """
-    factor, other = math.exp(-abs(shift)), 1.0 - probability  # of the side on which nothing overflows
-    own, other = (probability, other * factor) if shift >= 0 else (probability * factor, other)
-    return own / (own + other)
+    factor = math.exp(-abs(shift))  # at most 1, so that nothing overflows
+    event, other = probability, 1.0 - probability
+    if shift >= 0:
+        other = other * factor
+    else:
+        event = event * factor
+    return event / (event + other)
 
 
 def _shrunken(
-    found: Pooled, levels: Nested, apart: tuple[float, Pooled] | None
+    evaluation: CellEvaluation, levels: Nested, shifted_cells: ShiftedCells | None
 ) -> tuple[Array, tuple[float, ...]]:
     """As `shrink_level_gaps`: what all levels share is taken off first, so that the rest is small."""
-    moved = found if apart is None else apart[1]
+    moved = evaluation if shifted_cells is None else shifted_cells.cells
     sums, rows = moved.sums, moved.rows
-    noise = sums.residual2
+    variance = sums.residual2
     # Relative errors are alike, or where some values are negative errors themselves.
-    if not found.noise.binary:
-        noise = np.maximum(noise, sums.variance)
+    if not evaluation.null_model.binary:
+        variance = np.maximum(variance, sums.variance)
         alike = sums.predicted * sums.weight2 / np.maximum(sums.weight, 1e-300)
-        sums = replace(sums, variance=alike if found.noise.units.low == 0.0 else sums.weight2)
+        sums = replace(sums, variance=alike if evaluation.null_model.units.low == 0.0 else sums.weight2)
     if rows is not None and rows.cluster is not None:
-        noise = cluster_blocks(rows).squares()
-    made, spreads = shrink_level_gaps(sums, noise, levels.ancestors)
+        variance = cluster_blocks(rows).squares()
+    gaps, spreads = shrink_level_gaps(sums, variance, levels.ancestors)
     with np.errstate(divide="ignore", invalid="ignore"):
-        shared = (found.sums.predicted - moved.sums.predicted) / found.sums.weight
-    return made + shared, spreads
+        common_gap = (evaluation.sums.predicted - moved.sums.predicted) / evaluation.sums.weight
+    return gaps + common_gap, spreads

@@ -20,9 +20,16 @@ from miscal.cells.partitions import LevelPooling, Numbered, Ranges
 from miscal.data.arrays import Array, Plain
 from miscal.data.predictions import Predictions
 from miscal.data.target import TargetData, pair
+from miscal.metrics.cell_evaluation import (
+    KuiperTest,
+    category_tests,
+    draws_for,
+    evaluate_tally,
+    fine_edges,
+    ordered_tests,
+)
 from miscal.metrics.field import FieldResult, field_result
 from miscal.metrics.losses import IntervalEstimate, SlopeIntercept, isotonic_rates, ratio_within
-from miscal.metrics.pooled import Walked, along_tested, draws_for, fine_edges, levels_tested, pooled_of
 from miscal.metrics.score import ScoreResult, score_result
 from miscal.metrics.variable import VariableResult, variable_result
 from miscal.results import CellResult, Estimate, Result
@@ -59,13 +66,14 @@ def score_from_sums(
     bins: Tally, grid: Tally, noise: NullModel, *, target: str, random_state: int
 ) -> ScoreResult:
     """Calibration by score, from its bins and a fine grid of the score."""
-    found = pooled_of(bins, noise, random_state=random_state)
-    settings = found.settings(bins.cells.count, target)
-    along: Any = walked(grid, noise, random_state)
-    tested = along_tested(found, grid, along[1].p_value)
+    evaluation = evaluate_tally(bins, noise, random_state=random_state)
+    settings = evaluation.settings(bins.cells.count, target)
+    kuiper = grid_kuiper_test(grid, noise, random_state)
+    assert kuiper is not None
+    combined = ordered_tests(evaluation, grid, kuiper.summary.p_value)
     filled = grid.take(np.flatnonzero(grid.weight > 0))
     rows = grid_rows(filled) if noise.binary else grid_means(filled, noise)
-    result = score_result(found, rows, along, tested, settings)
+    result = score_result(evaluation, rows, kuiper, combined, settings)
     changed: Plain = {"from_grid": filled.cells.count}
     # Without any outcome the ratio is infinite, and has no interval.
     if not noise.binary and result.ratio is not None and math.isfinite(result.ratio.value):
@@ -97,11 +105,16 @@ def variable_from_sums(
     column_kind, integer
         As in `VariableResult`.
     """
-    found = pooled_of(bins, noise, random_state=random_state)
-    settings = found.settings(bins.cells.count, target)
-    along = walked(grid, noise, random_state) if grid else None
-    tested = along_tested(found, grid, along[1].p_value) if grid and along else levels_tested(found)
-    return variable_result(found, [name], settings, along, tested, column_kind=column_kind, integer=integer)
+    evaluation = evaluate_tally(bins, noise, random_state=random_state)
+    settings = evaluation.settings(bins.cells.count, target)
+    kuiper = grid_kuiper_test(grid, noise, random_state) if grid else None
+    if grid and kuiper:
+        combined = ordered_tests(evaluation, grid, kuiper.summary.p_value)
+    else:
+        combined = category_tests(evaluation)
+    return variable_result(
+        evaluation, [name], settings, kuiper, combined, column_kind=column_kind, integer=integer
+    )
 
 
 def field_from_sums(
@@ -109,7 +122,9 @@ def field_from_sums(
 ) -> FieldResult:
     """Calibration by the levels of a field; what sets them apart from one another needs the rows and is left out."""
     cells: Any = levels.cells
-    found = pooled_of(levels, noise, random_state=random_state, draws=draws_for(cells.count), levels=True)
+    evaluation = evaluate_tally(
+        levels, noise, random_state=random_state, draws=draws_for(cells.count), unordered=True
+    )
     settings = {
         "column": name,
         "parent": None,
@@ -118,7 +133,7 @@ def field_from_sums(
         "target": target,
         "random_state": random_state,
     }
-    return field_result(found, Nested(LevelPooling(np.empty(0, np.int64), cells)), settings)
+    return field_result(evaluation, Nested(LevelPooling(np.empty(0, np.int64), cells)), settings)
 
 
 def grid_rows(grid: Tally) -> TargetData:
@@ -139,24 +154,25 @@ def grid_means(grid: Tally, noise: NullModel) -> TargetData:
     return made
 
 
-def walked(grid: Tally, noise: NullModel, random_state: int) -> Walked | None:
-    """The walk along a grid at the borders of its cells, and how its range compares with noise; None without rows."""
+def grid_kuiper_test(grid: Tally, null_model: NullModel, random_state: int) -> KuiperTest | None:
+    """Cumulative differences at the borders of a grid's cells, and their range against the null; None without rows."""
     cells: Any = grid.cells
     filled = np.flatnonzero(grid.counts[: cells.count - cells.missing])
     if not filled.size:
         return None
     known = grid.take(filled)
     whole = known.coarsen(np.zeros(filled.size), Numbered(1))
-    sums, first = np.cumsum(-known.events_off), cells.edges[filled[0]]
-    made = walk_of(sums, cells.edges[filled + 1], whole, filled.size, first)
-    events = made.events
-    if not noise.binary:
+    running, first = np.cumsum(-known.events_off), cells.edges[filled[0]]
+    differences = walk_of(running, cells.edges[filled + 1], whole, filled.size, first)
+    events = differences.events
+    if not null_model.binary:
         events = float(whole.counts[0])
     elif grid.weighted:
         events = effective_events(CellSums.of(whole))[0]
-    how = noise.test_settings(weighted=grid.weighted, random_state=random_state)
-    happened, ties = whole.residual2[0], CellSums.of(known)
-    return made, kuiper_p_value(made, how, events=events, happened=happened, ties=ties)
+    settings = null_model.test_settings(weighted=grid.weighted, random_state=random_state)
+    squares, ties = whole.residual2[0], CellSums.of(known)
+    summary = kuiper_p_value(differences, settings, events=events, happened=squares, ties=ties)
+    return KuiperTest(differences, summary)
 
 
 def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any) -> Result | None:

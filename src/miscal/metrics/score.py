@@ -13,14 +13,22 @@ from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
 from miscal.data.target import TargetData, pair
 from miscal.metrics import losses
+from miscal.metrics.cell_evaluation import (
+    CellEvaluation,
+    KuiperTest,
+    estimate_of,
+    evaluate_cells,
+    fine_grid,
+    kuiper_test,
+    ordered_tests,
+)
 from miscal.metrics.inputs import Norm, also_of_tables
-from miscal.metrics.pooled import Pooled, Walked, along_tested, estimate_of, grid_of, pooled, walk_summary
 from miscal.metrics.score_errors import score_bins, smooth_error, span_of
 from miscal.results import CellResult, CumulativeCurve, Estimate, Histogram, Record
 from miscal.stats.combined_test import CombinedTest
 from miscal.stats.kuiper import RANGE_MEAN
 from miscal.stats.normal import NORMAL_95
-from miscal.stats.null_model import NullModel
+from miscal.stats.null_model import NullModel, choose_null
 from miscal.stats.smooth_ece import smooth_ece_null
 
 CROWDED = 0.05  # when half the scores lie below this, a logit axis shows more
@@ -115,7 +123,7 @@ class ScoreResult(CellResult):
         entries |= {"kuiper": self.kuiper.value, "kuiper_noise": self.kuiper_noise()}
         entries.setdefault("ratio", {})
         if self.smooth is not None:
-            entries |= {"smooth": self.smooth.value, "smooth_noise": self.smooth.noise()}
+            entries |= {"smooth": self.smooth.value, "smooth_ece_null": self.smooth.noise()}
             entries.setdefault("certain", {})
         return entries
 
@@ -158,74 +166,98 @@ def by_score(
     >>> result.p_value > 0.05
     True
     """
-    compared = pair(p, target)
-    pooling = score_bins(compared, bins, strategy)
-    found = pooled(compared, pooling, norm=norm, null=null, random_state=random_state)
-    settings = found.settings(bins, compared.target, strategy, norm)
-    walked = walk_summary(compared, None, found.noise, random_state)
-    grid = grid_of(found, compared, compared.predicted)
-    tested = along_tested(found, grid, walked[1].p_value, (compared, compared.predicted))
-    return score_result(found, compared, walked, tested, settings)
+    data = pair(p, target)
+    options: Plain = {"bins": bins, "strategy": strategy, "norm": norm, "random_state": random_state}
+    return measure_score(data, choose_null(data, null), **options)
+
+
+def measure_score(
+    data: TargetData,
+    null_model: NullModel,
+    *,
+    bins: Bins = 15,
+    strategy: str = "quantile",
+    norm: Norm = "l1",
+    random_state: int = 0,
+) -> ScoreResult:
+    """`by_score` of target data that are at hand, with their null model.
+
+    Parameters
+    ----------
+    data : TargetData
+    null_model : NullModel
+        What `choose_null` gives for the data.
+    bins, strategy, norm, random_state
+        As in `by_score`.
+    """
+    evaluation = evaluate_cells(
+        data, score_bins(data, bins, strategy), null_model, norm=norm, random_state=random_state
+    )
+    settings = evaluation.settings(bins, data.target, strategy, norm)
+    kuiper = kuiper_test(data, None, null_model, random_state)
+    grid = fine_grid(evaluation, data, data.predicted)
+    combined = ordered_tests(evaluation, grid, kuiper.summary.p_value, (data, data.predicted))
+    return score_result(evaluation, data, kuiper, combined, settings)
 
 
 def score_result(
-    found: Pooled,
-    compared: TargetData,
-    walked: Walked,
-    tested: CombinedTest,
+    evaluation: CellEvaluation,
+    data: TargetData,
+    kuiper: KuiperTest,
+    combined: CombinedTest,
     settings: Mapping[str, Any],
 ) -> ScoreResult:
     """The record of the bins, and of the other numbers by score.
 
     Parameters
     ----------
-    found : Pooled
+    evaluation : CellEvaluation
         The bins.
-    compared : TargetData
+    data : TargetData
         The rows, or aggregated rows with the same distinct scores.
-    walked : Walked
-        The cumulative differences along the score, and their range against the null.
-    tested : CombinedTest
+    kuiper : KuiperTest
+        Along the score.
+    combined : CombinedTest
     settings : mapping of str to object
     """
-    noise, units = found.noise, found.noise.units
-    walk, kuiper = walked
-    pooled_scores = losses.pooled_scores(compared)
-    scores, weight, events = pooled_scores
+    null_model, units = evaluation.null_model, evaluation.null_model.units
+    walk, summary = kuiper.walk, kuiper.summary
+    score_sums = losses.pooled_scores(data)
+    scores, weight, events = score_sums
     second = weight
-    if compared.weight is not None:
-        second = np.bincount(np.searchsorted(scores, compared.predicted), compared.second, scores.size)
+    if data.weight is not None:
+        second = np.bincount(np.searchsorted(scores, data.predicted), data.second, scores.size)
     numbers: Plain
-    if noise.binary:
+    if null_model.binary:
         variance = second * scores * (1.0 - scores)
-        numbers = _event_fields(compared, noise, pooled_scores, settings["random_state"])
+        numbers = _event_fields(data, null_model, score_sums, settings["random_state"])
     else:
-        assert noise.residual_variance is not None
-        variance = noise.residual_variance.of_sum(scores, weight, second)
-        numbers = {"ratio": losses.ratio_of(compared) if units.low == 0.0 else None}
+        assert null_model.residual_variance is not None
+        variance = null_model.residual_variance.of_sum(scores, weight, second)
+        numbers = {"ratio": losses.ratio_of(data) if units.low == 0.0 else None}
     # The standard deviation of the total: by the model, or as wide as the sign flips (of clusters) made it.
-    deviation = kuiper.noise_floor / RANGE_MEAN
-    deviation = deviation if noise.null == Null.RESIDUAL and np.isfinite(deviation) else walk.deviation
-    used = {"bins_used": found.sums.rows.size, "draws": found.summary.draws}
+    deviation = summary.noise_floor / RANGE_MEAN
+    deviation = deviation if null_model.null == Null.RESIDUAL and np.isfinite(deviation) else walk.deviation
+    used = {"bins_used": evaluation.sums.rows.size, "draws": evaluation.summary.draws}
     return ScoreResult(
-        **found.common_fields("Calibration by score", {**settings, **used}, combined=tested),
+        **evaluation.common_fields("Calibration by score", {**settings, **used}, combined=combined),
         **numbers,
-        predicted=units.back(np.average(compared.predicted, weights=compared.first)),
+        predicted=units.back(np.average(data.predicted, weights=data.first)),
         observed=units.back(events.sum() / weight.sum()),
-        kuiper=replace(estimate_of(kuiper, units.scale), value=walk.range * units.scale),
+        kuiper=replace(estimate_of(summary, units.scale), value=walk.range * units.scale),
         kuiper_from=units.back(walk.highest_at),
         kuiper_to=units.back(walk.lowest_at),
-        axis="logit" if noise.binary and np.mean(compared.predicted < CROWDED) > 0.5 else "linear",
-        histogram=_histogram(compared),
+        axis="logit" if null_model.binary and np.mean(data.predicted < CROWDED) > 0.5 else "linear",
+        histogram=_histogram(data),
         cumulative=cumulative_curve(scores, weight, events, variance, units, deviation),
     )
 
 
 def _event_fields(
-    compared: TargetData, noise: NullModel, pooled: tuple[Array, Array, Array], random_state: int
+    compared: TargetData, noise: NullModel, score_sums: tuple[Array, Array, Array], random_state: int
 ) -> Plain:
     """The fields that only events have: logistic recalibration, losses, ranking, probabilities of 0 and 1."""
-    scores, weight, events = pooled
+    scores, weight, events = score_sums
     fit, smooth = losses.slope_intercept(compared), smooth_error(compared)
     rates = losses.isotonic_rates(weight, events)
     brier, log = (losses.decomposed(scores, weight, events, rates, loss) for loss in ("brier", "log"))

@@ -18,23 +18,24 @@ from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
 from miscal.data.target import TargetData, pair
 from miscal.kernels.sorting import distinct_up_to
+from miscal.metrics.cell_evaluation import (
+    CellEvaluation,
+    KuiperTest,
+    WorstCell,
+    category_tests,
+    evaluate_cells,
+    fine_grid,
+    kuiper_test,
+    ordered_tests,
+    worst_of,
+)
 from miscal.metrics.curves import curve_of
 from miscal.metrics.inputs import MetricInput, Norm, also_of_tables, variable_columns
-from miscal.metrics.pooled import (
-    Pooled,
-    Walked,
-    WorstCell,
-    along_tested,
-    grid_of,
-    levels_tested,
-    pooled,
-    walk_summary,
-    worst_cell,
-)
 from miscal.metrics.score_errors import quick_bins, tally_error
 from miscal.results import CellResult, Histogram, Table
 from miscal.stats.combined_test import CombinedTest
 from miscal.stats.multiplicity import holm
+from miscal.stats.null_model import NullModel, choose_null
 from miscal.words import sentence
 
 
@@ -75,29 +76,30 @@ def variable_calibration_error(
     >>> variable_calibration_error([1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5], [20, 30, 40, 50], bins=2)
     0.5
     """
-    given = MetricInput(y_true, y_prob, sample_weight, response)
-    pair = given.pair(target, correct)
-    columns = [given.column(each) for each in variable_columns(variable)]
+    checked = MetricInput(y_true, y_prob, sample_weight, response)
+    data = checked.pair(target, correct)
+    columns = [checked.column(column) for column in variable_columns(variable)]
     first, values = columns[0], columns[0].values
-    quick = quick_bins(pair, bins, strategy) if len(columns) == 1 and not first.nominal else 0
+    quick = quick_bins(data, bins, strategy) if len(columns) == 1 and not first.nominal else 0
     if quick and distinct_up_to(values, quick + 1) > quick and not first.missing.any():
         values = np.ascontiguousarray(values, float)
-        return tally_error(quantile_tally(pair, values, quick), norm)
-    parts = [_pooling(each, pair, bins, strategy, range) for each in columns]
-    return tally_error(mean_tally(pair, crossed(parts)), norm) * given.scale
+        return tally_error(quantile_tally(data, values, quick), norm)
+    parts = [_ranges(column, data, bins, strategy, range) for column in columns]
+    return tally_error(mean_tally(data, crossed(parts)), norm) * checked.scale
 
 
-def _pooling(
-    each: Column,
-    pair: TargetData,
+def _ranges(
+    column: Column,
+    data: TargetData,
     bins: Bins,
     strategy: str = "quantile",
     span: tuple[float, float] | None = None,
 ) -> Pooling:
-    if span is not None and strategy == "uniform" and numbered(bins) and not each.nominal:
+    """The ranges of a column, of equal width over `span` where that is given."""
+    if span is not None and strategy == "uniform" and numbered(bins) and not column.nominal:
         low, high = ends_of(span)
-        bins = edges_for(each.values, bins, strategy, low=low, high=high)
-    return range_pooling(each, bins, strategy, weight=pair.weight, count=pair.count, separate_common=False)
+        bins = edges_for(column.values, bins, strategy, low=low, high=high)
+    return range_pooling(column, bins, strategy, weight=data.weight, count=data.count, separate_common=False)
 
 
 CURVE_POINTS = 100
@@ -178,39 +180,70 @@ def by_variable(
     >>> miscal.by_variable(p, "age").p_value < 0.01
     True
     """
-    compared = pair(p, target)
-    columns = named_columns(p.columns, variable)
-    pools = [range_pooling(c, bins, strategy, weight=compared.weight, count=compared.count) for c in columns]
-    found = pooled(compared, crossed(pools), norm=norm, null=null, random_state=random_state)
-    settings = found.settings(bins, compared.target, strategy, norm)
+    data = pair(p, target)
+    options: Plain = {"bins": bins, "strategy": strategy, "norm": norm, "random_state": random_state}
+    return measure_variable(
+        data, choose_null(data, null), named_columns(p.columns, variable), curve=curve, **options
+    )
+
+
+def measure_variable(
+    data: TargetData,
+    null_model: NullModel,
+    columns: Sequence[Column],
+    *,
+    bins: int | Sequence[float] = 10,
+    strategy: str = "quantile",
+    norm: Norm = "l1",
+    random_state: int = 0,
+    curve: bool = True,
+) -> VariableResult:
+    """`by_variable` of target data that are at hand, with their null model.
+
+    Parameters
+    ----------
+    data : TargetData
+    null_model : NullModel
+        What `choose_null` gives for the data.
+    columns : sequence of Column
+        The variable, or several to cross, of the same rows.
+    bins, strategy, norm, random_state, curve
+        As in `by_variable`.
+    """
+    parts = [
+        range_pooling(column, bins, strategy, weight=data.weight, count=data.count) for column in columns
+    ]
+    evaluation = evaluate_cells(data, crossed(parts), null_model, norm=norm, random_state=random_state)
+    settings = evaluation.settings(bins, data.target, strategy, norm)
     names = [column.name for column in columns]
     if len(columns) != 1 or columns[0].nominal:
-        return variable_result(found, names, settings, tested=levels_tested(found))
+        return variable_result(evaluation, names, settings, combined=category_tests(evaluation))
     column, values = columns[0], columns[0].values
-    typed: Plain = {"column_kind": column.kind, "integer": column.whole}
+    column_type: Plain = {"column_kind": column.kind, "integer": column.whole}
     known = ~np.isnan(values)
     if not known.any():
-        made = variable_result(found, names, settings, **typed)
-        words = f"{sentence(found.noise.reason)} {sentence(MethodNote.MISSING_ONLY)}"
-        return replace(made, p_value=float(found.adjusted[-1]), method=words)
-    rows = compared if known.all() else compared.take(np.flatnonzero(known))
+        result = variable_result(evaluation, names, settings, **column_type)
+        method = f"{sentence(null_model.reason)} {sentence(MethodNote.MISSING_ONLY)}"
+        return replace(result, p_value=float(evaluation.p_adjusted[-1]), method=method)
+    rows = data if known.all() else data.take(np.flatnonzero(known))
     key = np.ascontiguousarray(values[known], float)
-    along = walk_summary(rows, key, found.noise, random_state)
-    tested = along_tested(found, grid_of(found, compared, values), along[1].p_value, (compared, values))
-    result = variable_result(found, names, settings, along, tested, **typed)
+    kuiper = kuiper_test(rows, key, null_model, random_state)
+    grid = fine_grid(evaluation, data, values)
+    combined = ordered_tests(evaluation, grid, kuiper.summary.p_value, (data, values))
+    result = variable_result(evaluation, names, settings, kuiper, combined, **column_type)
     if not curve:
         return result
-    smooth = curve_of(compared, values, grid=CURVE_POINTS, random_state=random_state)
-    density = density_of(values, compared, integer=column.whole)
+    smooth = curve_of(data, values, grid=CURVE_POINTS, random_state=random_state)
+    density = density_of(values, data, integer=column.whole)
     return replace(result, curve=smooth.frame(), density=density)
 
 
 def variable_result(
-    found: Pooled,
+    evaluation: CellEvaluation,
     names: Sequence[str],
     settings: Mapping[str, Any],
-    along: Walked | None = None,
-    tested: CombinedTest | None = None,
+    kuiper: KuiperTest | None = None,
+    combined: CombinedTest | None = None,
     *,
     column_kind: str | None = None,
     integer: bool | None = None,
@@ -219,45 +252,45 @@ def variable_result(
 
     Parameters
     ----------
-    found : Pooled
+    evaluation : CellEvaluation
         The ranges, or the cells where several variables are crossed.
     names : sequence of str
         Names of the variables.
     settings : mapping of str to object
-    along : Walked, optional
-        Of one variable: the cumulative differences along it, and their range against the null.
-    tested : CombinedTest, optional
+    kuiper : KuiperTest, optional
+        Along the variable, where there is one.
+    combined : CombinedTest, optional
     column_kind, integer
         As in `VariableResult`.
     """
-    named = names[0] if len(names) == 1 else list(names)
-    kuiper: Plain = {}
+    column = names[0] if len(names) == 1 else list(names)
+    kuiper_fields: Plain = {}
     words = ""
-    if along is not None:
-        walked, summary = along
-        ends, scale = (walked.highest_at, walked.lowest_at), found.noise.units.scale
-        kuiper = {
-            "kuiper": walked.range * scale,
+    if kuiper is not None:
+        walk, summary = kuiper.walk, kuiper.summary
+        ends, scale = (walk.highest_at, walk.lowest_at), evaluation.null_model.units.scale
+        kuiper_fields = {
+            "kuiper": walk.range * scale,
             "kuiper_noise_floor": summary.noise_floor * scale,
-            "kuiper_range": sorted(walked.first if math.isnan(end) else end for end in ends),
+            "kuiper_range": sorted(walk.first if math.isnan(end) else end for end in ends),
             "kuiper_p_value": summary.p_value,
         }
         words = sentence(MethodNote.WALK, method=sentence(summary.method))
     title = f"Calibration by {' and '.join(names)}"
     return VariableResult(
-        **found.common_fields(title, {"column": named, **settings}, combined=tested, words=words),
-        **kuiper,
-        worst=worst_cell(found),
-        column=named,
+        **evaluation.common_fields(title, {"column": column, **settings}, combined=combined, words=words),
+        **kuiper_fields,
+        worst=worst_of(evaluation),
+        column=column,
         column_kind=column_kind,
         integer=integer,
     )
 
 
-def density_of(values: Array, compared: TargetData, *, integer: bool) -> Histogram:
+def density_of(values: Array, data: TargetData, *, integer: bool) -> Histogram:
     """Share of weight in equally wide bars over the middle 98% of the values: what the plot shows beneath."""
     known = ~np.isnan(values)
-    weight, values = compared.weights[0][known], values[known]
+    weight, values = data.weights[0][known], values[known]
     with np.errstate(over="ignore", invalid="ignore"):  # of values as far apart as numbers get
         low, high = np.quantile(values, [0.01, 0.99]).tolist()
     if not (low + (high - low) / BARS > low and high - low < np.inf):  # no room for bars between the two
@@ -302,22 +335,25 @@ def rank_variables(
     >>> table["name"].tolist()
     ['age', 'noise']
     """
-    given = MetricInput(y_true, y_prob, sample_weight)
-    pair = given.pair(target)
-    found = [_row(given.column(each), pair, bins, random_state) for each in variable_columns(frame)]
+    checked = MetricInput(y_true, y_prob, sample_weight)
+    data = checked.pair(target)
+    ranked = [_ranked(checked.column(column), data, bins, random_state) for column in variable_columns(frame)]
     names = ("name", "error", "worst_value", "worst_gap", "p_value")
-    table = Table({name: [row[place] for row in found] for place, name in enumerate(names)})
+    table = Table({name: [values[place] for values in ranked] for place, name in enumerate(names)})
     table["p_value"] = holm(table["p_value"])
     return table.sort("error", descending=True)
 
 
-def _row(each: Column, pair: TargetData, bins: int, random_state: int) -> tuple[Any, ...]:
-    pooling = _pooling(each, pair, bins)
-    if each.missing.all() or each.nominal:
-        found = pooled(pair, pooling, random_state=random_state)
-        gap, summary = found.tally.gap, found.summary
-        place = np.nanargmax(np.abs(gap))
-        return each.name, summary.value, pooling.cells.labels()[place], gap[place], summary.p_value
-    error = tally_error(mean_tally(pair, pooling), "l1")
-    curve = curve_of(pair, each.values, random_state=random_state)
-    return each.name, error, curve.worst_value, curve.worst_gap, curve.p_value
+def _ranked(column: Column, data: TargetData, bins: int, random_state: int) -> tuple[Any, ...]:
+    """Name, error, worst value, gap there and p-value of one column."""
+    partition = _ranges(column, data, bins)
+    if column.missing.all() or column.nominal:
+        evaluation = evaluate_cells(
+            data, partition, choose_null(data, "bernoulli"), random_state=random_state
+        )
+        gap, summary = evaluation.tally.gap, evaluation.summary
+        worst = np.nanargmax(np.abs(gap))
+        return column.name, summary.value, partition.cells.labels()[worst], gap[worst], summary.p_value
+    error = tally_error(mean_tally(data, partition), "l1")
+    curve = curve_of(data, column.values, random_state=random_state)
+    return column.name, error, curve.worst_value, curve.worst_gap, curve.p_value

@@ -19,11 +19,12 @@ from miscal.cells.partitions import OF_SCORE, BinPooling, Ranges
 from miscal.cells.ranges import quantile_edges
 from miscal.codes.inference import Null
 from miscal.data.columns import Columns
-from miscal.metrics.pooled import pooled
+from miscal.metrics.cell_evaluation import evaluate_cells
 from miscal.metrics.score_errors import MEANS
 from miscal.report.findings import CODES, Finding, ScoreRange, flat
 from miscal.stats.cell_sums import CellSums, Floats
 from miscal.stats.multiplicity import adjusted_z
+from miscal.stats.null_model import choose_null
 from miscal.stats.score_shape import miscalibration_form
 from miscal.stats.shrinkage import selection_adjusted_gap
 from miscal.stats.sign_flip import clustered_sum, weighted_residuals
@@ -188,7 +189,7 @@ def curves_of(looks: Sequence[TargetSearch], found: Iterable[Finding]) -> list[d
         null = looked.score.settings.get("null", "bernoulli")
         edges = quantile_edges(own.predicted, bins, own.weight, own.count)
         pooling = BinPooling(own.predicted, Ranges(edges, name=OF_SCORE))
-        cells = pooled(own, pooling, null=null, draws=99).cells(band=False)
+        cells = evaluate_cells(own, pooling, choose_null(own, null), draws=99).cell_columns(band=False)
         table = {name: cells[name].tolist() for name in KEPT}
         made.append({"where": finding.where, "of": own.rows, "table": table})
     return made

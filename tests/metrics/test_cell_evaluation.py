@@ -7,7 +7,7 @@ import pytest
 
 from miscal.data.predictions import Predictions
 from miscal.data.target import TargetData, pair
-from miscal.metrics.pooled import pooled, walk_summary
+from miscal.metrics.cell_evaluation import evaluate_cells, kuiper_test
 from miscal.metrics.score import by_score
 from miscal.metrics.score_errors import score_bins
 from miscal.metrics.variable import by_variable
@@ -24,7 +24,7 @@ def clustered_rows(clusters=4000, size=5, seed=1):
 def test_clusters_widen_the_band_by_the_root_of_their_size():
     outcome, score, cluster = clustered_rows()
     alone, together = (
-        pooled(given, score_bins(given, 4, "uniform")).columns
+        evaluate_cells(given, score_bins(given, 4, "uniform"), choose_null(given, "bernoulli")).columns
         for given in (
             pair(Predictions(outcome, score)),
             pair(Predictions(outcome, score, cluster=cluster)),
@@ -56,12 +56,13 @@ def test_aggregated_rows_are_judged_like_the_rows_they_stand_for():
     labels = np.concatenate([np.repeat([1, 0], [k, n - k]) for k, n in zip(events, trials, strict=True)])
     unfolded = pair(Predictions(labels, np.repeat(score, trials)))
     edges = [0.0, 0.07, 0.15, 0.3, 0.6, 1.0]
-    one, two = (pooled(given, score_bins(given, edges, "uniform")) for given in (folded, unfolded))
+    one, two = (
+        evaluate_cells(given, score_bins(given, edges, "uniform"), choose_null(given, "bernoulli"))
+        for given in (folded, unfolded)
+    )
     assert one.columns["p_value"].tolist() == two.columns["p_value"].tolist()
     assert one.summary.p_value == two.summary.p_value
-    kuiper, again = (
-        walk_summary(given, None, noise=choose_null(given, "bernoulli"))[1] for given in (folded, unfolded)
-    )
+    kuiper, again = (kuiper_test(given, None, choose_null(given, "bernoulli")).summary for given in (folded, unfolded))
     assert kuiper.value == pytest.approx(again.value, abs=1e-15)
     assert kuiper.method == again.method == "simulation"
     # Two simulations of 999 draws each: four standard errors of their difference.
@@ -77,7 +78,7 @@ def test_clusters_of_aggregated_rows_are_flipped_as_one():
     events = np.where(rng.random(80) < score, 50, 0)  # every trial of a row has the same outcome
     given = pair(Predictions(events, score, count=trials, cluster=np.arange(80)))
     noise = choose_null(given, "bernoulli")
-    summary = walk_summary(given, None, noise=noise)[1]
+    summary = kuiper_test(given, None, noise).summary
     assert summary.method == "sign flips"
     # Trials taken as independent would make the noise smaller by the root of 50.
     assert summary.noise_floor > 5 * np.sqrt(np.sum(trials * score * (1 - score))) / trials.sum()
@@ -89,10 +90,10 @@ def test_real_responses_are_judged_by_their_residuals():
     score = rng.uniform(0.0, 0.02, 600)
     share = np.clip(score + rng.normal(0, 0.001, 600), 0, 1)
     given = TargetData(score, share)
-    found = pooled(given, score_bins(given, 5, "quantile"))
+    found = evaluate_cells(given, score_bins(given, 5, "quantile"), choose_null(given, "bernoulli"))
     assert set(found.columns["method"]) == {"residuals"}  # few events are no reason: these are not events
     assert np.isfinite(found.columns["p_value"]).all()
-    assert found.noise.null == "residual"
+    assert found.null_model.null == "residual"
 
 
 @pytest.mark.parametrize(
