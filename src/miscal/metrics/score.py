@@ -123,7 +123,7 @@ class ScoreResult(CellResult):
         entries |= {"kuiper": self.kuiper.value, "kuiper_noise": self.kuiper_noise()}
         entries.setdefault("ratio", {})
         if self.smooth is not None:
-            entries |= {"smooth": self.smooth.value, "smooth_ece_null": self.smooth.noise()}
+            entries |= {"smooth": self.smooth.value, "smooth_noise": self.smooth.noise()}
             entries.setdefault("certain", {})
         return entries
 
