@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from miscal.codes.recalibration import ChoiceReason
 from miscal.data.errors import MiscalError
 from miscal.metrics import log_loss
 from miscal.recalibrate import (
@@ -56,7 +57,8 @@ def test_a_bent_score_is_mended(rng: np.random.Generator) -> None:
     assert found.name in ("platt", "beta")
     assert found.table["log_loss_difference"].min() < 0
     assert found.keeps_ranking
-    assert "lowers the log loss on unseen rows" in found.reason
+    assert found.choice.reason == ChoiceReason.LOWEST_LOSS
+    assert found.choice.gain > 0
     assert found.predict_proba(p).shape == (4000, 2)
 
 
@@ -82,7 +84,8 @@ def test_too_few_rows_give_identity_with_the_reason() -> None:
     rng = np.random.default_rng(0)
     found = choose(rng.random(30), rng.integers(0, 2, 30))
     assert found.name == "Identity"
-    assert "too few rows" in found.reason
+    assert found.choice.reason == ChoiceReason.TOO_FEW_ROWS
+    assert found.choice.rows == 30
 
 
 def test_a_candidate_that_is_certain_and_wrong_cannot_win(rng: np.random.Generator) -> None:
@@ -164,8 +167,9 @@ def test_the_blend_is_taken_where_it_helps_and_can_be_shipped(
     singles = np.delete(found.table["log_loss"], row)
     assert found.table["log_loss"][row] <= singles[np.isfinite(singles)].min() + 0.001
     assert found.table["by race"][row] < 0.3 * found.table["by race"][0]
-    assert "Blend (" in found.reason
-    assert "%" in found.reason
+    assert sum(share for _, share in found.choice.weights) == pytest.approx(1.0)
+    assert len(found.choice.weights) > 1
+    assert found.choice.audited_error.after < 0.3 * found.choice.audited_error.before
     again = Recalibrator.from_json(found.to_json())
     np.testing.assert_array_equal(again.predict_proba(p, X), found.predict_proba(p, X))
     few = slice(0, 500)
@@ -235,7 +239,7 @@ def test_one_cluster_gives_identity_with_the_reason(rng: np.random.Generator) ->
     p = rng.beta(2, 3, 200)
     found = choose(p, rng.random(200) < p**2, cluster=np.zeros(200))
     assert found.name == "Identity"
-    assert "one cluster only" in found.reason
+    assert found.choice.reason == ChoiceReason.ONE_CLUSTER
 
 
 def test_missing_labels_of_clusters_are_refused(rng: np.random.Generator) -> None:

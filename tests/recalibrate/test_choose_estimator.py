@@ -13,6 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
+from miscal.codes.recalibration import ChoiceReason
 from miscal.data.errors import MiscalError, MiscalWarning
 from miscal.data.predictions import Predictions
 from miscal.metrics import expected_calibration_error
@@ -37,7 +38,7 @@ def test_choose_is_an_estimator() -> None:
     X, y = make_classification(800, random_state=0)
     made = RecalibratedClassifier(GaussianNB(), Choose(candidates=FEW)).fit(X, y)
     assert made.recalibrator_.name in ("PlattScaling", "BetaCalibration")
-    assert "log loss" in made.recalibrator_.reason
+    assert made.recalibrator_.choice.loss == "log loss"
     again = clone(made)
     assert not again.recalibrator.is_fitted()
     grid = GridSearchCV(again, {"recalibrator__cv": [2, 3]}, cv=2, scoring="neg_log_loss").fit(X, y)
@@ -95,9 +96,10 @@ def test_a_growing_error_of_the_top_label_is_said_and_can_be_ruled_out() -> None
     found = choose(p, y, candidates=heat)
     assert found.name == "heat"
     assert expected_calibration_error(y, found.predict_proba(p)) > 0.05 > expected_calibration_error(y, p)
-    assert "top label's expected calibration error grows from" in found.reason
+    growth = found.choice.top_label_error
+    assert growth.after > 0.05 > growth.before
     bound = choose(p, y, candidates=heat, top_error=0.0)
     assert bound.name == "Identity"
-    assert "left alone" in bound.reason
+    assert bound.choice.reason == ChoiceReason.TOP_LABEL_LIMIT
     both = choose(p, y, candidates={**heat, "vector": VectorScaling()}, top_error=1.0)
     assert both.name != "Identity"

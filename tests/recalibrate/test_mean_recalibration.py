@@ -15,6 +15,7 @@ from sklearn.tree import DecisionTreeRegressor
 import miscal
 from miscal import MiscalError
 from miscal.cli import main
+from miscal.codes.recalibration import ChoiceReason
 from miscal.recalibrate import (
     GroupWise,
     HistogramBinning,
@@ -142,7 +143,8 @@ def test_a_planted_region_is_repaired_and_the_repair_ships():
     m, y, X, exposure, _ = mean_repairs.drawn("count", "region", 10_000, 1)
     made = choose(m, y, X, response="count", exposure=exposure, cv=3)
     assert made.name == "GroupWise(region)"
-    assert "lowers the deviance on unseen rows" in made.reason
+    assert made.choice.reason == ChoiceReason.LOWEST_LOSS
+    assert made.choice.loss == "deviance"
     again = Recalibrator.from_json(made.to_json())
     np.testing.assert_array_equal(again.predict(m, X), made.predict(m, X))
     assert "recalibrated" not in made.to_sql("rate")
@@ -182,7 +184,8 @@ def test_weights_and_clusters_count():
 def test_nothing_can_be_chosen_from_few_rows():
     made = choose([1.0, 2.0] * 30, [0, 0] * 29 + [0, 1], response="count")
     assert made.name == "Identity"
-    assert made.reason == "There are too few rows to choose by: 60 rows, 1 beside the commonest outcome."
+    choice = made.choice
+    assert (choice.reason, choice.rows, choice.rows_outside_mode) == (ChoiceReason.TOO_FEW_ROWS, 60, 1)
     np.testing.assert_array_equal(made.predict([1.5]), [1.5])
 
 

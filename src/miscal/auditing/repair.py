@@ -23,8 +23,8 @@ from miscal.data.libraries import csv, pa, pq
 from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction, read
 from miscal.recalibrate.base import Recalibrator
-from miscal.recalibrate.choosing import Choose, refitted
-from miscal.recalibrate.held_out import difference, row_loss
+from miscal.recalibrate.choosing import Choose, refit_choice
+from miscal.recalibrate.held_out import paired_difference, row_loss
 from miscal.recalibrate.out_of_core import with_columns
 from miscal.recalibrate.parameters import label_array
 from miscal.recalibrate.probability_arrays import as_two_columns
@@ -141,7 +141,9 @@ def repair(
     before, after = map(audited, (predictions, recalibrated))
     table, one, two = getattr(recalibrator, "table", None), before.score, after.score
     now, past = (row_loss(as_two_columns(each.probability), each) for each in (recalibrated, predictions))
-    change, error = difference(now, past, predictions)  # of means: deviance; paired over rows or clusters
+    change, error = paired_difference(
+        now, past, predictions
+    )  # of means: deviance; paired over rows or clusters
     loss = "log_loss" if predictions.response == "binary" else "deviance"
     about = {
         "name": getattr(recalibrator, "name", type(recalibrator).__name__),
@@ -285,7 +287,7 @@ def repair_table(
             fitted.outcome, fitted.probability, weight=weight, cluster=fitted.cluster, columns=fitted.columns
         )
     choice = Choose(by=audited, allowed=usable, candidates=candidates, random_state=random_state)
-    chosen = choice.chosen(fitted, progress)
+    chosen = choice.choose_for(fitted, progress)
     record = repair(
         unseen, chosen, by=by, ignore=ignore, effort=effort, level=level, random_state=random_state,
         source=source or source_of(data),
@@ -298,7 +300,7 @@ def repair_table(
     for each in (record.before, record.after):
         each.document["data"].update(described)
     # The method that was judged on unseen rows, fitted on these as well.
-    model = refitted(
+    model = refit_choice(
         chosen,
         TrainingSample.from_predictions(whole, Columns({name: whole.columns[name] for name in usable})),
     )

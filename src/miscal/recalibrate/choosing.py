@@ -1,4 +1,9 @@
-"""Choose a recalibrator by cross-fitting, and leave the probabilities alone when nothing helps beyond noise."""
+"""Choose a recalibrator by cross-fitting, and leave the predictions as they are where nothing helps significantly.
+
+The flow: recalibrators offer candidates (`candidates_for`), each predicts held-out rows and is scored (`held_out`), and
+`_decide` takes one by the scores alone. It says why as a `Choice`, a record of codes and numbers; `reason`, the
+sentence, is made from it by `miscal.words`.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -8,14 +13,24 @@ import numpy as np
 from sklearn.base import clone
 
 from miscal import recalibrate
-from miscal.data.arrays import Floats
+from miscal.codes.data import Response
+from miscal.codes.recalibration import Change, Choice, ChoiceReason
+from miscal.data.arrays import Array, Floats
 from miscal.data.checks import number, whole
 from miscal.data.columns import Columns
 from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import METRIC, Predictions, RawPredictions
 from miscal.export import formula as nodes
 from miscal.recalibrate.base import Recalibrator
-from miscal.recalibrate.held_out import Judged, chance_of_growth, difference, judge, mean_of, measure, mixed
+from miscal.recalibrate.held_out import (
+    CandidateScore,
+    blended_predictions,
+    candidate_score,
+    held_out_predictions,
+    paired_difference,
+    top_label_growth_p_value,
+    weighted_mean,
+)
 from miscal.recalibrate.identity import Identity
 from miscal.recalibrate.outcome_families import FAMILIES
 from miscal.recalibrate.parameters import check_list, named_columns, parameter, state
@@ -24,11 +39,17 @@ from miscal.results import Table
 from miscal.stats.isotonic import assign_folds
 
 Progress = Callable[[float, str], None]
-LEAST_ROWS = 50
-LEAST_EVENTS = 10
-LEVEL = 0.05  # of touching calibrated probabilities, counted in studies/choose_false_alarms.py
-# Of that level: a blend's weights have seen, through its members, a little of what judges them.
-BLEND_SHARE = 0.2
+#: Fewest rows, and rows outside the most frequent class, to compare candidates on.
+MIN_ROWS_TO_CHOOSE = 50
+MIN_ROWS_OUTSIDE_MODE = 10
+#: Probability of changing calibrated probabilities; studies/choose_false_alarms.py counts how often it happens.
+CHOICE_LEVEL = 0.05
+#: Share of that level for the blend: its members were compared on rows that its weights were fitted to.
+BLEND_LEVEL_SHARE = 0.2
+#: The name of the candidate that leaves predictions as they are; it is always the first.
+UNCHANGED = "Identity"
+#: Decimals of the error by audited columns, in units of the outcome: smaller differences are chance.
+AUDITED_ERROR_DECIMALS = 3
 
 
 def choose(
@@ -48,44 +69,64 @@ def choose(
     response: str = "binary",
     exposure: Any = None,
 ) -> Recalibrator:
-    """Compare recalibrators on rows they have not seen and return the best one, fitted on all rows.
+    """Compare recalibrators on held-out rows and return the best one, fitted on all rows.
 
-    Each candidate is fitted on all folds but one and judged on the one left out. With "auto" a `Blend` of them (the
-    isotonic ones left out: they give certainties) stands beside them, judged with weights from the other folds. A
-    candidate is eligible only if its held-out log loss is below that of leaving the probabilities alone and the gain is
-    more than noise would give if the probabilities were right as they are (one-sided: 1% for the blend, 4% with
-    Bonferroni for all others; 5% for these where there is no blend). An eligible blend wins, unless one of its members
-    has all the weight or a single candidate is better by more than a standard error. Else, among the eligible ones
-    within one standard error of the best, the one with the smallest error by the audited columns wins, then the earlier
-    (simpler) one.
+    Each candidate is fitted on all folds but one and predicts the one left out. With "auto" a `Blend` of them (without
+    the isotonic ones, which give probabilities of exactly 0 and 1) is compared too, with weights from the other folds.
 
-    If the probabilities p were right, the loss saved by a repair q that has not seen a row would be on average minus
-    KL(p, q), the divergence at that row; what a row saves beyond that, ln(q_y / p_y) + KL(p, q), has mean 0, and its
-    mean over rows is compared with its standard error. Two classes: it is (y - p) times the change of the logit, so
-    that this asks whether residuals go the way of the repair. Of means it is (y - m) times the change of m (of its
-    logarithm, for counts), whatever the spread of y, and the loss is squared error or Poisson's deviance.
+    A candidate is eligible only if its held-out log loss is below that of the probabilities as they are, and the gain
+    is larger than expected if these were right (one-sided: 1% for the blend, 4% with Bonferroni correction for all
+    others; 5% for these where there is no blend). An eligible blend wins, unless one of its members has all the weight
+    or a single candidate is better by more than a standard error. Otherwise, among the eligible candidates within one
+    standard error of the best, the one with the smallest error by the audited columns wins, then the earlier (simpler)
+    one.
 
     Parameters
     ----------
-    y_prob, y, sample_weight : as in `fit`
-    X : frame or mapping; the columns that audits and repairs may look at
-    by : columns by which errors are measured; all of X by default
-    allowed : columns that the repair may use; all of X by default. Audit by race, repair without race.
-    candidates : "auto", or recalibrators of your own, by name or in a list
-    cv : number of folds
-    cluster : (n,) labels, optional; rows of one cluster share a fold and count as one in the noise of differences
-    top_error : float, optional; of several classes the most by which the expected calibration error of the top label
-        may grow on unseen rows (0: not at all): candidates beyond it are not eligible. Without, `reason` says where it
-        grows beyond noise, since a lower log loss does not rule that out.
-    progress : function of a share done and a name, called before each candidate
-    response : {"binary", "real", "count"}; other than binary, `y_prob` holds predicted means, no blend is tried, and
-        `predict` of what is returned gives means
-    exposure : (n,) numbers above 0, optional; then `y_prob` is a rate a unit of exposure, and `y` what was counted
+    y_prob : (n,) or (n, K) array
+        The model's probabilities on rows that it was not trained on. Where `response` is not binary, predicted means.
+    y : (n,) array
+        0/1, truth values or class indices; numbers or counts where `response` says so.
+    X : frame, mapping or (n, d) array, optional
+        The columns that errors are measured by and that recalibrators may use.
+    by : list of str, optional
+        Columns by which errors are measured; all of X by default.
+    allowed : list of str, optional
+        Columns that recalibrators may use; all of X by default. Audit by race, recalibrate without race.
+    candidates : "auto", list of Recalibrator, or dict of str to Recalibrator
+        What is compared.
+    cv : int, default=5
+        Number of folds.
+    sample_weight : (n,) array, optional
+        A row of weight 2 counts as two rows.
+    random_state : int, default=0
+        Seed of the folds.
+    cluster : (n,) array, optional
+        Labels. Rows of one cluster share a fold and count as one in standard errors.
+    top_error : float, optional
+        Several classes: by how much the expected calibration error of the top label may grow on held-out rows (0: not
+        at all). Without it, `reason` says where that error grows significantly, since a lower log loss does not rule
+        it out.
+    progress : callable, optional
+        Called with the share done and the candidate's name before each candidate.
+    response : {"binary", "real", "count"}, default="binary"
+        What the outcome is. Other than binary, no blend is tried and `predict` of the result gives means.
+    exposure : (n,) array, optional
+        Numbers above 0. `y_prob` is then a rate per unit of exposure, and `y` what was counted.
 
     Returns
     -------
     Recalibrator
-        Fitted, with `name`, `table` (one row a candidate) and `reason` (a sentence). `Identity` when nothing helps.
+        Fitted, with `name`, `table` (one row per candidate), `choice` (why, as a `miscal.codes.recalibration.Choice`)
+        and `reason` (the same as a sentence). `Identity` where nothing helps.
+
+    Notes
+    -----
+    If the probabilities p were right, the loss saved by a map q that has not seen a row would be on average
+    -KL(p, q), the divergence at that row. What a row saves beyond that, ln(q_y / p_y) + KL(p, q), then has mean 0, and
+    its mean over rows is compared with its standard error. For two classes it is (y - p) times the change of the logit,
+    so that the test asks whether residuals have the sign of the correction. For means m it is (y - m) times the change
+    of m (of its logarithm, for counts), whatever the variance of y, and the loss is squared error or Poisson deviance.
 
     Examples
     --------
@@ -102,160 +143,261 @@ def choose(
     >>> choose(p, claims, response="count", exposure=years)
     MeanScaling() fitted on 3,000 rows: factor 1.41
     """
-    asked = Choose(by, allowed, candidates, cv, random_state, top_error)
-    asked.check_parameters()
-    columns = asked._validated_columns(X)  # noqa: SLF001  # as its `fit`
-    given = RawPredictions(
+    chooser = Choose(by, allowed, candidates, cv, random_state, top_error)
+    chooser.check_parameters()
+    raw = RawPredictions(
         y,
         y_prob,
         sample_weight,
         cluster=cluster,
-        columns=columns,
+        columns=chooser._validated_columns(X),  # noqa: SLF001  # as its `fit`
         names=METRIC,
         response=response,
         exposure=exposure,
     )
-    return asked.chosen(Predictions.validated(given), progress)
+    return chooser.choose_for(Predictions.validated(raw), progress)
 
 
-def _too_few(rows: Predictions) -> str:
-    """Why nothing can be chosen, if so."""
-    beside = rows.rows - np.unique(rows.outcome, return_counts=True)[1].max()
-    if rows.cluster is not None and np.unique(rows.cluster).size < 2:
-        return "There is one cluster only, and no rows beside it to judge by."
-    if rows.rows >= LEAST_ROWS and beside >= LEAST_EVENTS:
-        return ""
-    what = "class" if rows.response == "binary" else "outcome"
-    return f"There are too few rows to choose by: {rows.rows:,} rows, {beside} beside the commonest {what}."
+def refit_choice(chosen: Recalibrator, sample: TrainingSample) -> Recalibrator:
+    """Fit what `choose` gave again on other rows: the same method (a blend: with the same weights).
+
+    Parameters
+    ----------
+    chosen : Recalibrator
+        What `choose` returned.
+    sample : TrainingSample
+        The rows to fit on.
+
+    Returns
+    -------
+    Recalibrator
+        A fitted copy with the same name, table and choice.
+    """
+    return _with_choice(chosen.fit_copy_quietly(sample), chosen)
 
 
-def refitted(chosen: Recalibrator, sample: TrainingSample) -> Recalibrator:
-    """What `choose` gave, fitted again on other rows: the same method (a blend: with the same weights)."""
-    return _told(chosen.fit_copy_quietly(sample), chosen.name, chosen.table, chosen.reason)
+def _with_choice(recalibrator: Recalibrator, source: Recalibrator) -> Recalibrator:
+    """Give a recalibrator the name, table and choice of another."""
+    recalibrator.name, recalibrator.table, recalibrator.choice = source.name, source.table, source.choice
+    return recalibrator
 
 
-def _named(columns: Columns, names: Sequence[str] | None, where: str) -> list[str]:
+# ------------------------------------------------------------------------------------------------------- candidates
+def candidates_for(sample: TrainingSample) -> dict[str, Recalibrator]:
+    """What each recalibrator offers for such rows, by name, the simplest first.
+
+    Parameters
+    ----------
+    sample : TrainingSample
+        The rows: their response, classes and columns decide what is offered.
+
+    Returns
+    -------
+    dict of str to Recalibrator
+        None of them fitted.
+    """
+    offered: dict[str, Recalibrator] = {}
+    for name in recalibrate.kinds():
+        kind = getattr(recalibrate, name)
+        if sample.response in kind.responses:
+            offered |= kind._candidates(sample)  # noqa: SLF001  # its registration
+    return offered
+
+
+def _named_candidates(candidates: Any, sample: TrainingSample) -> dict[str, Recalibrator]:
+    """The candidates by name, leaving the predictions as they are first."""
+    if _is_automatic(candidates):
+        candidates = candidates_for(sample)
+    elif isinstance(candidates, Sequence):
+        names = [type(candidate).__name__ for candidate in candidates]
+        if len(set(names)) < len(names):
+            hint = "give a dict: {'my name': recalibrator}"
+            raise refusal("must have different names", "'candidates'", hint=hint)
+        candidates = dict(zip(names, candidates, strict=True))
+    if not isinstance(candidates, Mapping) or not all(
+        isinstance(candidate, Recalibrator) for candidate in candidates.values()
+    ):
+        raise refusal("must be 'auto' or recalibrators", "'candidates'", got=f"got {candidates!r}")
+    unchanged: dict[str, Recalibrator] = {UNCHANGED: Identity()}
+    return unchanged | dict(candidates) | unchanged  # the first of all, and ours if another has its name
+
+
+def _is_automatic(candidates: Any) -> bool:
+    return isinstance(candidates, str) and candidates == "auto"
+
+
+def _column_names(columns: Columns, names: Sequence[str] | None, where: str) -> list[str]:
     known = list(columns)
     check_named(names or (), known, f"X, named in {where},")
     return known if names is None else list(names)
 
 
-def _candidates(given: Any, sample: TrainingSample) -> dict[str, Recalibrator]:
-    if isinstance(given, str) and given == "auto":
-        given = candidates_for(sample)
-    elif isinstance(given, Sequence):
-        names = [type(each).__name__ for each in given]
-        if len(set(names)) < len(names):
-            hint = "give a dict: {'my name': recalibrator}"
-            raise refusal("must have different names", "'candidates'", hint=hint)
-        given = dict(zip(names, given, strict=True))
-    if not isinstance(given, Mapping) or not all(isinstance(each, Recalibrator) for each in given.values()):
-        raise refusal("must be 'auto' or recalibrators", "'candidates'", got=f"got {given!r}")
-    alone = {"Identity": Identity()}
-    return alone | dict(given) | alone  # the first of all, and our own
-
-
-def candidates_for(sample: TrainingSample) -> dict[str, Recalibrator]:
-    """What each recalibrator offers for such rows, the simplest first."""
-    found: dict[str, Recalibrator] = {}
-    for name in recalibrate.kinds():
-        kind = getattr(recalibrate, name)
-        if sample.response in kind.responses:
-            found |= kind._candidates(sample)  # noqa: SLF001  # its registration
-    return found
-
-
-def _choice(judged: list[Judged], rows: Predictions, top_error: float | None) -> tuple[Judged, str]:
-    """The winner and why."""
-    alone = judged[0]
-    helpful = [each for each in judged[1:] if _helps(each, judged)]
+# --------------------------------------------------------------------------------------------------------- decision
+def _decide(
+    scores: Sequence[CandidateScore], rows: Predictions, top_error: float | None
+) -> tuple[CandidateScore, Choice]:
+    """The candidate that is taken, and why; the first score is that of the predictions as they are."""
+    unchanged, *others = scores
+    helpful = [score for score in others if _is_helpful(score, others)]
     if not helpful:
-        return alone, _nothing(judged[1:], rows)
+        return unchanged, _no_gain(others, rows)
     eligible = helpful
     if top_error is not None and rows.n_classes > 2:
-        eligible = [each for each in helpful if each.row["expected"] - alone.row["expected"] <= top_error]
+        reference = unchanged.scores["expected"]
+        eligible = [score for score in helpful if score.scores["expected"] - reference <= top_error]
     if not eligible:
-        all_of = f"All {len(helpful)} that lower the log loss on unseen rows raise the top label's expected"
-        return alone, f"{all_of} error by more than {top_error:.2%}, so the probabilities are left alone."
-    best = min(eligible, key=lambda each: mean_of(each.loss, rows))
-    apart = [difference(each.loss, best.loss, rows) for each in eligible]
-    near = [each for each, (mean, error) in zip(eligible, apart, strict=True) if mean <= error]
-    unit = 1.0 if rows.response == "binary" else max(mean_of(np.abs(rows.outcome), rows), 1e-300)
-    # The blend, or by the audited columns in steps of a tenth of a point of the unit: smaller differences are noise.
-    winner = min(near, key=lambda each: (not each.weights, round(_by_columns(each) / unit, 3)))
-    return winner, _because(winner, alone, len(judged) - 1, rows)
+        choice = _choice(
+            ChoiceReason.TOP_LABEL_LIMIT,
+            rows,
+            n_candidates=len(others),
+            n_helpful=len(helpful),
+            top_error_limit=top_error,
+        )
+        return unchanged, choice
+    winner = _best(eligible, rows)
+    return winner, _gain(winner, unchanged, rows, n_candidates=len(others), n_helpful=len(helpful))
 
 
-def _helps(each: Judged, judged: list[Judged]) -> bool:
-    """Whether a candidate's held-out log loss is below that of doing nothing, by more than right scores would allow."""
-    blended = bool(judged[-1].weights)
-    singles = len(judged) - 1 - blended
-    share = BLEND_SHARE * blended
-    level = LEVEL * (share if each.weights else (1.0 - share) / singles)
-    mean = each.change[0]
-    return mean == -math.inf or (mean < 0 and each.row["p_value"] <= level)
+def _is_helpful(score: CandidateScore, others: Sequence[CandidateScore]) -> bool:
+    """Whether the held-out loss is below that of the predictions as they are, significantly."""
+    n_blends = sum(other.candidate.is_blend for other in others)
+    blend_share = BLEND_LEVEL_SHARE * n_blends
+    share = blend_share if score.candidate.is_blend else (1.0 - blend_share) / (len(others) - n_blends)
+    if score.change == -math.inf:
+        return True
+    return score.change < 0 and score.p_value <= CHOICE_LEVEL * share
 
 
-def _top_label(winner: Judged, alone: Judged, rows: Predictions) -> str:
-    """A warning where the top label's calibration error of unseen rows has grown beyond noise."""
-    if rows.n_classes == 2 or winner is alone:
-        return ""
-    before, after = (each.row["expected"] for each in (alone, winner))
-    if after <= before or chance_of_growth(winner, alone, rows) > LEVEL:
-        return ""
-    grows = f"grows from {before:.2%} to {after:.2%}, beyond noise: top_error=0 rules such repairs out."
-    return f" The top label's expected calibration error {grows}"
+def _best(eligible: Sequence[CandidateScore], rows: Predictions) -> CandidateScore:
+    """Among those within a standard error of the lowest loss the blend, or that of least error by audited columns."""
+    lowest = min(eligible, key=lambda score: score.mean_loss)
+    tied = []
+    for score in eligible:
+        difference, error = paired_difference(np.asarray(score.loss), np.asarray(lowest.loss), rows)
+        if difference <= error:
+            tied.append(score)
+    unit = 1.0
+    if rows.response != Response.BINARY:
+        unit = max(weighted_mean(np.abs(rows.outcome), rows), 1e-300)
+    return min(
+        tied,
+        key=lambda score: (
+            not score.candidate.is_blend,
+            round(score.audited_error / unit, AUDITED_ERROR_DECIMALS),
+        ),
+    )
 
 
-def _by_columns(each: Judged) -> float:
-    """Mean error by the audited columns; 0 without any."""
-    errors = [value for name, value in each.row.items() if name.startswith("by ")]
-    return float(np.mean(errors)) if errors else 0.0
+def _choice(reason: ChoiceReason, rows: Predictions, **fields: Any) -> Choice:
+    """The record of a choice, with what it says of the rows."""
+    return Choice(
+        reason,
+        FAMILIES[rows.response].loss,
+        rows=rows.rows,
+        rows_outside_mode=_rows_outside_mode(rows),
+        probabilities=rows.response == Response.BINARY,
+        **fields,
+    )
 
 
-def _nothing(judged: list[Judged], rows: Predictions) -> str:
-    what = f"{FAMILIES[rows.response].loss} on unseen rows"
-    finite = [each for each in judged if math.isfinite(each.change[0])]
+def _rows_outside_mode(rows: Predictions) -> int:
+    """Rows outside the most frequent class."""
+    return int(rows.rows - np.unique(rows.outcome, return_counts=True)[1].max())
+
+
+def _cannot_compare(rows: Predictions) -> Choice | None:
+    """Why no candidates can be compared, if so."""
+    if rows.cluster is not None and np.unique(rows.cluster).size < 2:
+        return _choice(ChoiceReason.ONE_CLUSTER, rows)
+    if rows.rows < MIN_ROWS_TO_CHOOSE or _rows_outside_mode(rows) < MIN_ROWS_OUTSIDE_MODE:
+        return _choice(ChoiceReason.TOO_FEW_ROWS, rows)
+    return None
+
+
+def _no_gain(others: Sequence[CandidateScore], rows: Predictions) -> Choice:
+    """Why none of the candidates is taken."""
+    finite = [score for score in others if math.isfinite(score.change)]
     if not finite:
-        return f"No candidate has a finite {what}, so the predictions are left alone."
-    best = min(finite, key=lambda each: mean_of(each.loss, rows))
-    by, low, high = (f"{change:+.4g}" for change in best.change)
-    change = f"changes it by {by} ({low} to {high}), so the predictions are left alone."
-    return f"Nothing lowers the {what} beyond noise: the best, {best.name}, {change}"
+        return _choice(ChoiceReason.NO_FINITE_LOSS, rows, n_candidates=len(others))
+    best = min(finite, key=lambda score: score.mean_loss)
+    return _choice(
+        ChoiceReason.NO_SIGNIFICANT_GAIN, rows, n_candidates=len(others), **_candidate_fields(best)
+    )
 
 
-def _because(winner: Judged, alone: Judged, rivals: int, rows: Predictions) -> str:
-    parts = sorted(winner.weights.items(), key=lambda item: -item[1])
-    shares = f" ({', '.join(f'{share:.0%} {name}' for name, share in parts)})" if parts else ""
-    saved, high, low = (f"{-change:.4g}" for change in winner.change)
-    by = f"by {saved} ({low} to {high})" if math.isfinite(winner.change[0]) else "from infinity"
-    text = f"{winner.name}{shares} lowers the {FAMILIES[rows.response].loss} on unseen rows {by}"
-    text += f", the best of {rivals} or within noise of it"
-    if any(name.startswith("by ") for name in winner.row):
-        digits = ".2%" if rows.response == "binary" else ".3g"
-        before, after = (f"{_by_columns(each):{digits}}" for each in (alone, winner))
-        text += f"; the mean error by the audited columns goes from {before} to {after}"
-    return text + ("." if winner.keeps_ranking else "; it does not keep the ranking.")
+def _gain(winner: CandidateScore, unchanged: CandidateScore, rows: Predictions, **counts: int) -> Choice:
+    """Why a candidate is taken, and what it does besides lowering the loss."""
+    audited_error = None
+    if winner.audited_errors:
+        audited_error = Change(unchanged.audited_error, winner.audited_error)
+    return _choice(
+        ChoiceReason.LOWEST_LOSS,
+        rows,
+        audited_error=audited_error,
+        top_label_error=_top_label_growth(winner, unchanged, rows),
+        **counts,
+        **_candidate_fields(winner),
+    )
 
 
-def _told(fitted: Recalibrator, name: Any, table: Any, reason: Any) -> Recalibrator:
-    fitted.name, fitted.table, fitted.reason = name, table, reason
-    return fitted
+def _candidate_fields(score: CandidateScore) -> dict[str, Any]:
+    """What a choice says of a candidate."""
+    candidate = score.candidate
+    return {
+        "candidate": candidate.name,
+        "gain": -score.change,
+        "gain_low": -score.change_high,
+        "gain_high": -score.change_low,
+        "weights": tuple(sorted(candidate.weights.items(), key=lambda item: -item[1])),
+        "keeps_ranking": candidate.keeps_ranking,
+    }
 
 
+def _top_label_growth(winner: CandidateScore, unchanged: CandidateScore, rows: Predictions) -> Change | None:
+    """The top label's expected calibration error on held-out rows, where it grows significantly."""
+    if rows.n_classes == 2:
+        return None
+    change = Change(unchanged.scores["expected"], winner.scores["expected"])
+    if change.after <= change.before:
+        return None
+    if top_label_growth_p_value(winner.candidate, unchanged.candidate, rows) > CHOICE_LEVEL:
+        return None
+    return change
+
+
+# -------------------------------------------------------------------------------------------------------- estimator
 class Choose(Recalibrator):
-    """Compare recalibrators on held-out rows and keep the best, or none: `choose` with the methods of the others.
+    """Compare recalibrators on held-out rows and take the best, or none: `choose` with the methods of the others.
 
-    Columns are looked at where `fit` is given any. See `miscal.recalibrate.choose` for how it is decided.
+    Columns are used where `fit` is given any. See `miscal.recalibrate.choose` for how it is decided.
 
     Parameters
     ----------
-    by, allowed, candidates, cv, random_state, top_error : as in `choose`
+    by : list of str, optional
+        Columns by which errors are measured; all of X by default.
+    allowed : list of str, optional
+        Columns that recalibrators may use; all of X by default.
+    candidates : "auto", list of Recalibrator, or dict of str to Recalibrator
+        What is compared.
+    cv : int, default=5
+        Number of folds.
+    random_state : int, default=0
+        Seed of the folds.
+    top_error : float, optional
+        Several classes: by how much the expected calibration error of the top label may grow on held-out rows.
 
     Attributes
     ----------
-    chosen_ : list of the one fitted recalibrator
-    name, table, reason : as of what `choose` returns; not in JSON
+    chosen_ : list of Recalibrator
+        The recalibrator that was chosen, fitted on all rows; a list of one.
+    name : str
+        Name of the chosen candidate; not in JSON.
+    table : Table
+        One row per candidate; not in JSON.
+    choice : miscal.codes.recalibration.Choice
+        Why it was chosen, in codes and numbers; not in JSON.
+    reason : str
+        The same as a sentence; not in JSON.
 
     Examples
     --------
@@ -263,8 +405,8 @@ class Choose(Recalibrator):
     >>> from miscal.recalibrate import BetaCalibration, Choose, PlattScaling
     >>> rng = np.random.default_rng(0)
     >>> p = rng.beta(2, 3, 3000)
-    >>> made = Choose(candidates=[PlattScaling(), BetaCalibration()]).fit(p, rng.random(3000) < p**2)
-    >>> made.name
+    >>> chooser = Choose(candidates=[PlattScaling(), BetaCalibration()]).fit(p, rng.random(3000) < p**2)
+    >>> chooser.name
     'PlattScaling'
     """
 
@@ -279,49 +421,78 @@ class Choose(Recalibrator):
 
     @property
     def uses_columns(self) -> bool:  # type: ignore[override]
-        """Whether what was chosen looks at columns."""
+        """Whether what was chosen uses columns."""
         return hasattr(self, "chosen_") and self.chosen_[0].uses_columns
 
     def check_state(self) -> None:
-        """Refuse what is not one map."""
+        """Reject a state that is not one recalibrator."""
         if len(self.chosen_) != 1:
             raise ValueError("there must be one recalibrator")
 
-    def chosen(self, rows: Predictions, progress: Progress | None = None) -> Recalibrator:
-        """What `choose` returns for validated rows."""
-        audited = _named(rows.columns, self.by, "'by'")
-        allowed = _named(rows.columns, self.allowed, "'allowed'")
-        offered = Columns({name: rows.columns[name] for name in allowed})
-        sample = TrainingSample.from_predictions(rows, offered)
-        named = _candidates(self.candidates, sample)
-        reason = _too_few(rows)
-        if reason:
-            alone = Identity().fit_copy_quietly(sample)
-            return _told(alone, "Identity", Table({"name": ["Identity"]}), reason)
+    def choose_for(self, rows: Predictions, progress: Progress | None = None) -> Recalibrator:
+        """What `choose` returns for validated rows.
+
+        Parameters
+        ----------
+        rows : Predictions
+            With the columns that errors are measured by and that recalibrators may use.
+        progress : callable, optional
+            Called with the share done and the candidate's name before each candidate.
+
+        Returns
+        -------
+        Recalibrator
+            Fitted on all rows, with `name`, `table` and `choice`.
+        """
+        audited = _column_names(rows.columns, self.by, "'by'")
+        usable = _column_names(rows.columns, self.allowed, "'allowed'")
+        sample = TrainingSample.from_predictions(rows, Columns({name: rows.columns[name] for name in usable}))
+        candidates = _named_candidates(self.candidates, sample)
+        choice = _cannot_compare(rows)
+        if choice is not None:
+            unchanged = Identity().fit_copy_quietly(sample)
+            unchanged.name, unchanged.table, unchanged.choice = (
+                UNCHANGED,
+                Table({"name": [UNCHANGED]}),
+                choice,
+            )
+            return unchanged
         folds = assign_folds(rows.rows, self.cv, cluster=rows.cluster, random_state=self.random_state)
-        judged = []
-        for at, (name, candidate) in enumerate(named.items()):
+        scores = self._scores(candidates, sample, folds, rows, audited, progress)
+        winner, choice = _decide(scores, rows, self.top_error)
+        chosen = winner.candidate.recalibrator.fit_copy_quietly(sample)
+        chosen.name, chosen.table, chosen.choice = winner.candidate.name, _table(scores), choice
+        return chosen
+
+    def _scores(
+        self,
+        candidates: Mapping[str, Recalibrator],
+        sample: TrainingSample,
+        folds: Array,
+        rows: Predictions,
+        audited: Sequence[str],
+        progress: Progress | None,
+    ) -> list[CandidateScore]:
+        """The scores of all candidates, and of their blend."""
+        predictions = []
+        for done, (name, candidate) in enumerate(candidates.items()):
             if progress is not None:
-                progress(at / len(named), name)
-            judged.append(judge(name, candidate, sample, folds))
-        if isinstance(self.candidates, str) and rows.response == "binary":
-            judged += mixed(judged, sample, folds)
-        for each in judged:
-            measure(each, judged[0], rows, audited)
-        winner, reason = _choice(judged, rows, self.top_error)
-        reason += _top_label(winner, judged[0], rows)
-        table = Table({key: [each.row.get(key, math.nan) for each in judged] for key in judged[0].row})
-        return _told(winner.recalibrator.fit_copy_quietly(sample), winner.name, table, reason)
+                progress(done / len(candidates), name)
+            predictions.append(held_out_predictions(name, candidate, sample, folds))
+        if _is_automatic(self.candidates) and rows.response == Response.BINARY:
+            blend = blended_predictions(predictions, sample, folds)
+            predictions += [] if blend is None else [blend]
+        return [candidate_score(candidate, predictions[0], rows, audited) for candidate in predictions]
 
     def _validated_columns(self, X: Any) -> Columns | None:
         return None if X is None else named_columns(X, "Choose")
 
     def _fit(self, sample: TrainingSample) -> None:
-        asked = self if len(sample.columns) else clone(self).set_params(by=None, allowed=None)
+        chooser = self if len(sample.columns) else clone(self).set_params(by=None, allowed=None)
         rows = Predictions(sample.outcome, sample.probability, weight=sample.weight, columns=sample.columns)
-        found = asked.chosen(rows)
-        self.chosen_ = [found]
-        _told(self, found.name, found.table, found.reason)
+        chosen = chooser.choose_for(rows)
+        self.chosen_ = [chosen]
+        _with_choice(self, chosen)
 
     def _map_with_columns(self, probability: Floats, columns: Columns) -> Floats:
         return self.chosen_[0].map_checked(probability, columns)
@@ -334,3 +505,9 @@ class Choose(Recalibrator):
 
     def _summary(self) -> str:
         return repr(self.chosen_[0])
+
+
+def _table(scores: Sequence[CandidateScore]) -> Table:
+    """One row per candidate; a number that a candidate has not is NaN."""
+    table_rows = [score.table_row() for score in scores]
+    return Table({key: [row.get(key, math.nan) for row in table_rows] for key in table_rows[0]})
