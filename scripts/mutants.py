@@ -113,8 +113,8 @@ FAULTS = [
     ),
     (
         "recalibrate/binning.py",
-        "np.where(some, held, EMPTY_BIN)",
-        "np.where(some, held, 0.9)",
+        "np.where(has_rows, clipped, EMPTY_BIN)",
+        "np.where(has_rows, clipped, 0.9)",
         "tests/recalibrate/test_certain_scores.py",
     ),
     (
@@ -143,8 +143,8 @@ FAULTS = [
     ),
     (
         "recalibrate/choosing.py",
-        'mean < 0 and each.row["p_value"] <= level)',
-        "mean < 0)",
+        "score.change < 0 and score.p_value <= CHOICE_LEVEL * share",
+        "score.change < 0",
         "tests/recalibrate/test_choose.py",
     ),
     (

@@ -1,4 +1,4 @@
-"""TODO identity."""
+"""Recalibrators that learn nothing: the identity, and the correction of a known sampling of negatives."""
 
 from miscal.data.arrays import Floats
 from miscal.data.checks import number
@@ -34,12 +34,13 @@ class Identity(Recalibrator):
 class SamplingCorrection(Recalibrator):
     """Correct probabilities of a model trained with a known share of the negatives (He et al. 2014).
 
-    P = p / (p + (1 - p) / rate): nothing is learned from the rows, so apply it before anything that is. Keeps the
+    P = p / (p + (1 - p) / rate). Nothing is learned from the rows, so apply it before anything that is. Keeps the
     ranking. Two classes only.
 
     Parameters
     ----------
-    rate : share of the negatives that was kept, in (0, 1]
+    rate : float, default=1.0
+        Share of the negatives that the model was trained on, in (0, 1].
 
     Examples
     --------
@@ -54,9 +55,10 @@ class SamplingCorrection(Recalibrator):
     rate: float = parameter(number, 0.0, 1.0, above=True, default=1.0)
 
     def _map(self, probability: Floats) -> Floats:
-        # Divided through by p where p is large, so that p = 1 stays 1 and p = 0 stays 0 exactly.
+        # In this form p = 1 stays 1 and p = 0 stays 0 exactly.
         return probability / (probability + (1.0 - probability) / self.rate)
 
     def _formula(self) -> nodes.Formula:
-        each = 1.0 / self.rate  # 1 - each is exact, and so is what 0 and 1 become
-        return nodes.BinaryOp(nodes.PROBABILITY, "/", nodes.Linear(((1.0 - each, nodes.PROBABILITY),), each))
+        inverse = 1.0 / self.rate  # 1 - inverse is exact, and so is what 0 and 1 become
+        denominator = nodes.Linear(((1.0 - inverse, nodes.PROBABILITY),), inverse)
+        return nodes.BinaryOp(nodes.PROBABILITY, "/", denominator)

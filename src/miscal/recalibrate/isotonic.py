@@ -1,4 +1,4 @@
-"""Maps of free shape: bins, isotonic regression, and line plots on the log-odds scale (paper 003, section 4.1)."""
+"""Monotone maps of free shape: isotonic regression, and line plots on the log-odds scale (paper 003, section 4.1)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from miscal.cells.ranges import quantile_edges
+from miscal.codes.data import Response
 from miscal.data.arrays import Floats, Integers, logit
 from miscal.data.checks import number, one_of, whole
 from miscal.data.libraries import linalg, optimize
@@ -27,26 +28,29 @@ from miscal.recalibrate.parameters import parameter, state
 from miscal.recalibrate.training_sample import FitResult, TrainingSample, warm_started, weight_of_one_row
 from miscal.stats.isotonic import increasing_rates
 
-LINE_RIDGE = 1e-6  # settles values at knots that no row determines and holds back infinite ones
-LINE_BLOCK_ROWS = 1 << 13  # rows that stay in the nearest cache
-LOSS_TOLERANCE = 1e-13  # of the loss: what one more step would gain
+#: Least penalty of a line plot: it determines values at knots that no row determines, and keeps others finite.
+LINE_RIDGE = 1e-6
+#: Rows per block of a sum over rows: they stay in the nearest cache.
+LINE_BLOCK_ROWS = 1 << 13
+#: Share of the loss that one more step would gain, at which a fit ends.
+LOSS_TOLERANCE = 1e-13
 
 
 class _MonotoneMap(Recalibrator):
-    """Base of maps through knots whose values never decrease."""
+    """Base class of maps through knots whose values never decrease."""
 
     one_vs_rest = True
     candidate_classes = 2, 2
     always_keeps_ranking = True
     blendable = False
-    fewest = 1  # knots
+    min_knots = 1
 
     knots_: Floats = state("float", "any")
     values_: Floats = state("float", "any")
 
     def check_state(self) -> None:
-        """Refuse knots that do not increase, and values that fall."""
-        if not self.fewest <= len(self.knots_) == len(self.values_):
+        """Reject knots that do not increase, and values that fall."""
+        if not self.min_knots <= len(self.knots_) == len(self.values_):
             raise ValueError("'knots_' and 'values_' differ in length or are too few")
         if (np.diff(self.knots_) <= 0).any() or (np.diff(self.values_) < 0).any():
             raise ValueError("'knots_' must increase and 'values_' must not decrease")
@@ -56,26 +60,29 @@ class IsotonicCalibration(_MonotoneMap):
     """Isotonic regression: fit the non-decreasing map of least squared error (Zadrozny and Elkan 2002).
 
     Equal scores are pooled, then adjacent violators. Between the blocks the map is linear, as scikit-learn's is; beyond
-    the scores seen in fit it is constant. Several classes: each against the rest, rows divided by their sums. The
-    lowest and the highest block, in which nothing or everything happened, are given half an event (0.5 / (n + 1) and 1
-    less that) and pooled with their neighbours where they would pass them: what was not seen is not ruled out.
-    Counts have half an event in a lowest block without any; real numbers are left as they are.
+    the scores of fit it is constant. Several classes: each against the rest, rows divided by their sums. The lowest
+    and the highest block, without events or without non-events, are given half an event (0.5 / (n + 1) and 1 less that)
+    and pooled with their neighbours where they would pass them: what was not observed is not ruled out. Counts have
+    half an event in a lowest block without any; real numbers are left as they are.
 
     Keeps the ranking of binary probabilities, with ties where the map is flat. Whole weights give the bits of
     repetition.
 
     Parameters
     ----------
-    out_of_bounds : {"clip"}
-        Scores beyond those seen in fit are held at the nearest of them.
-    smooth : float
-        Events by which rates are held away from 0 and 1; 0 for those of least squared error, as scikit-learn has them.
+    out_of_bounds : {"clip"}, default="clip"
+        Scores beyond those of fit are clipped to the nearest of them.
+    smooth : float, default=0.5
+        Events by which rates are kept away from 0 and 1; 0 for those of least squared error, as scikit-learn has them.
 
     Attributes
     ----------
-    knots_, values_ : arrays
-        Scores at the ends of the blocks, and the probability there.
-    per_class_ : of several classes, list of fitted recalibrators, one a class
+    knots_ : (knots,) array
+        Scores at the ends of the blocks.
+    values_ : (knots,) array
+        The probability there.
+    per_class_ : list of IsotonicCalibration
+        Of several classes: one fitted recalibrator per class.
 
     Examples
     --------
@@ -83,37 +90,40 @@ class IsotonicCalibration(_MonotoneMap):
     array([0.25, 0.5 , 0.75])
     """
 
-    out_of_bounds: str = parameter(one_of, ("clip",), default="clip")
-    smooth: float = parameter(number, 0.0, default=HALF_EVENT)
     moves_certain_scores = False
     responses = RESPONSES
 
+    out_of_bounds: str = parameter(one_of, ("clip",), default="clip")
+    smooth: float = parameter(number, 0.0, default=HALF_EVENT)
+
     def check_state(self) -> None:
-        """Refuse what does not rise, and probabilities that are none."""
+        """Reject values that fall, and probabilities outside [0, 1]."""
         super().check_state()
-        both = np.append(self.knots_, self.values_)
-        if not (self.predicts_means() or 0.0 <= both.min() <= both.max() <= 1.0):
+        numbers = np.append(self.knots_, self.values_)
+        if not (self.predicts_means() or 0.0 <= numbers.min() <= numbers.max() <= 1.0):
             raise ValueError("'knots_' and 'values_' must lie in [0, 1]")
 
     def _fit(self, sample: TrainingSample) -> None:
-        scores, mass, events = pooled_scores(TargetData(sample.probability, sample.outcome, sample.weight))
+        target = TargetData(sample.probability, sample.outcome, sample.weight)
+        scores, mass, events = pooled_scores(target)
         rates = increasing_rates(events, mass)
-        if self.smooth and sample.response != "real" and (rates[0] == 0.0 or rates[-1] == 1.0):
-            rates = increasing_rates(self._moved(rates, mass, sample) * mass, mass)
+        certain = rates[0] == 0.0 or rates[-1] == 1.0
+        if self.smooth and sample.response != Response.REAL and certain:
+            rates = increasing_rates(self._with_half_events(rates, mass, sample) * mass, mass)
         # A block of one score has one knot, the others one at either end.
-        change = rates[1:] != rates[:-1]
-        ends = np.append(True, change) | np.append(change, True)
+        changes = rates[1:] != rates[:-1]
+        ends = np.append(True, changes) | np.append(changes, True)
         self.knots_, self.values_ = scores[ends], rates[ends]
 
-    def _moved(self, rates: Floats, mass: Floats, sample: TrainingSample) -> Floats:
-        """Rates with half an event in blocks where nothing or (of two classes) everything happened."""
-        none, all_ = rates == 0.0, rates == 1.0
-        if sample.response == "count":
-            return np.where(none, self.smooth / (mass[none].sum() or 1.0), rates)
+    def _with_half_events(self, rates: Floats, mass: Floats, sample: TrainingSample) -> Floats:
+        """Rates with half an event in blocks without events or (of two classes) without non-events."""
+        without_events, only_events = rates == 0.0, rates == 1.0
+        if sample.response == Response.COUNT:
+            return np.where(without_events, self.smooth / (mass[without_events].sum() or 1.0), rates)
         unit = weight_of_one_row(sample.total, sample.rows)
-        for block in (none, all_):
-            held = clip_rates(rates, mass[block].sum() / unit, self.smooth)
-            rates = np.where(block, held, rates)
+        for block in (without_events, only_events):
+            clipped = clip_rates(rates, mass[block].sum() / unit, self.smooth)
+            rates = np.where(block, clipped, rates)
         return rates
 
     def _map(self, probability: Floats) -> Floats:
@@ -131,41 +141,43 @@ class IsotonicLinePlotScaling(_MonotoneMap):
     at the global optimum and is monotone whatever the data. (The paper adds a penalty instead, which guarantees
     neither.) Several classes: each against the rest, rows divided by their sums.
 
-    Scores of exactly 0 and 1 are held within [1e-12, 1 - 1e-12]. Knots that no row determines, and runs with one
-    outcome only, whose values would be infinite, are settled by a ridge towards slope 1 of at least 1e-6. Keeps the
+    Scores of exactly 0 and 1 are clipped to [1e-12, 1 - 1e-12]. Knots that no row determines, and runs with one
+    outcome only, whose values would be infinite, are determined by a ridge towards slope 1 of at least 1e-6. Keeps the
     ranking of binary probabilities.
 
     Parameters
     ----------
-    knots : int
+    knots : int, default=100
         How many, at least 2; the paper has 100.
-    placement : {"probability", "quantile"}
-        Knots at the log-odds of k/(knots + 1), as in the paper; or where the scores are: at their quantiles, ties
-        merged.
-    outside : {"slope", "clamp"}
+    placement : {"probability", "quantile"}, default="probability"
+        Knots at the log-odds of k/(knots + 1), as in the paper; or at the quantiles of the scores, ties merged.
+    outside : {"slope", "clamp"}, default="slope"
         Beyond the end knots: continue the end slopes, or keep the end values. The paper leaves it open, and on real
         data a large part of the scores lies there.
-    l2 : float
+    l2 : float, default=0.0
         Adds l2/2 times the integral of (slope - 1)² over the knots' range to the sum of losses. With few rows the end
         pieces are steep (their rows may all have one outcome) and 0.01 steadies them; the paper has none.
 
     Attributes
     ----------
-    knots_, values_ : arrays
-        Log-odds before and after.
-    per_class_ : of several classes, list of fitted recalibrators, one a class
+    knots_ : (knots,) array
+        Log-odds before.
+    values_ : (knots,) array
+        Log-odds after.
+    per_class_ : list of IsotonicLinePlotScaling
+        Of several classes: one fitted recalibrator per class.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> y_prob = rng.random(5000)
     >>> y = rng.random(5000) < y_prob**2
-    >>> made = IsotonicLinePlotScaling(knots=20).fit(y_prob, y)
-    >>> made.predict_proba([0.25, 0.5, 0.75])[:, 1].round(1)
+    >>> fitted = IsotonicLinePlotScaling(knots=20).fit(y_prob, y)
+    >>> fitted.predict_proba([0.25, 0.5, 0.75])[:, 1].round(1)
     array([0.1, 0.2, 0.6])
     """
 
-    fewest = 2
+    min_knots = 2
 
     knots: int = parameter(whole, 2, 10_000, default=100)
     placement: str = parameter(one_of, ("probability", "quantile"), default="probability")
@@ -173,29 +185,30 @@ class IsotonicLinePlotScaling(_MonotoneMap):
     l2: float = parameter(number, 0.0, default=0.0)
 
     def _fit(self, sample: TrainingSample) -> None:
-        self.knots_ = self._placed(sample)
+        self.knots_ = self._placed_knots(sample)
         steps, l2 = np.diff(self.knots_), max(self.l2, LINE_RIDGE) / sample.total
 
         def fit(rows: TrainingSample, start: Floats) -> FitResult:
             place, part = self._between(rows.probability)
             return LinePlotFit(rows, place, part, steps, l2 * rows.total).minimum(start), False
 
-        as_it_is = np.append(self.knots_[0], steps)
-        self.values_ = np.cumsum(warm_started(sample, fit, as_it_is)[0])
+        identity = np.append(self.knots_[0], steps)
+        self.values_ = np.cumsum(warm_started(sample, fit, identity)[0])
 
-    def _placed(self, rows: TrainingSample) -> Floats:
+    def _placed_knots(self, rows: TrainingSample) -> Floats:
+        """Where the line bends, in log-odds."""
         shares = np.arange(1, self.knots + 1) / (self.knots + 1.0)
         if self.placement == "probability":
             return np.log(shares / (1.0 - shares))
-        held = np.clip(rows.probability, LOGIT_CLIP, 1.0 - LOGIT_CLIP)
-        edges = quantile_edges(held, self.knots + 1, rows.weight)[1:-1]
-        made = np.unique(logit(edges, LOGIT_CLIP))
-        if made.size < 2:  # hardly any distinct scores: one line through their middle
-            return np.median(logit(held, LOGIT_CLIP)) + np.array([-1.0, 1.0])
-        return made
+        clipped = np.clip(rows.probability, LOGIT_CLIP, 1.0 - LOGIT_CLIP)
+        quantiles = quantile_edges(clipped, self.knots + 1, rows.weight)[1:-1]
+        knots = np.unique(logit(quantiles, LOGIT_CLIP))
+        if knots.size < 2:  # hardly any distinct scores: one line through their middle
+            return np.median(logit(clipped, LOGIT_CLIP)) + np.array([-1.0, 1.0])
+        return knots
 
     def _between(self, probability: Floats) -> tuple[Integers, Floats]:
-        """The knot below each score, and which part of the way to the next it has gone."""
+        """The knot below each score, and its distance from it as a part of the step to the next."""
         place, part = locate_between_knots(self.knots_, logit(probability, LOGIT_CLIP))
         return place, np.clip(part, 0.0, 1.0) if self.outside == "clamp" else part
 
@@ -205,8 +218,8 @@ class IsotonicLinePlotScaling(_MonotoneMap):
     def _log_odds(self, probability: Floats) -> Floats:
         place, part = self._between(probability)
         below, above = self.values_[place], self.values_[place + 1]
-        found = below + part * (above - below)
-        return np.where(part <= 1.0, np.minimum(found, above), found)  # not past the next knot by rounding
+        line = below + part * (above - below)
+        return np.where(part <= 1.0, np.minimum(line, above), line)  # not past the next knot by rounding
 
     def _formula(self) -> nodes.Formula:
         line = nodes.line(nodes.logit(), self.knots_, self.values_, continued=self.outside == "slope")
@@ -215,9 +228,22 @@ class IsotonicLinePlotScaling(_MonotoneMap):
 
 @dataclass(eq=False)
 class LinePlotFit:
-    """Values at knots of least log loss, by Newton's method on the first and the increments, which are not below 0.
+    """The fit of a line plot: values at knots of least log loss, by Newton's method.
 
-    place, part : the knot below each row's score, and which part of the step to the next it has gone
+    The unknowns are the first value and the increments, which must not be negative.
+
+    Attributes
+    ----------
+    rows : TrainingSample
+        Two classes.
+    place : (n,) array of int
+        The knot below each row's score.
+    part : (n,) array
+        The score's distance from it as a part of the step to the next knot.
+    steps : (knots - 1,) array
+        Distances between the knots.
+    l2 : float
+        Penalty on (slope - 1)².
     """
 
     rows: TrainingSample
@@ -231,27 +257,31 @@ class LinePlotFit:
         sums = np.tri(len(theta))  # values are sums of increments
         values, weight = sums @ theta, self.rows.weights
 
-        def work(start: int, stop: int) -> list[Any]:
+        def block_sums(start: int, stop: int) -> list[Any]:
             part, share, place = self.part[start:stop], weight[start:stop], self.place[start:stop]
             rest = 1.0 - part
-            x = rest * values[place] + part * values[place + 1]
-            loss, residual, bend = loss_derivatives(x, self.rows.outcome[start:stop], share)
-            below = [share * loss, residual * rest, bend * rest * rest, bend * rest * part]
-            above = [residual * part, bend * part * part]
-            found = [np.bincount(place, each, len(theta)) for each in below]
-            return found + [np.bincount(place + 1, each, len(theta)) for each in above]
+            log_odds = rest * values[place] + part * values[place + 1]
+            loss, residual, curvature = loss_derivatives(log_odds, self.rows.outcome[start:stop], share)
+            at_knot_below = [
+                share * loss,
+                residual * rest,
+                curvature * rest * rest,
+                curvature * rest * part,
+            ]
+            at_knot_above = [residual * part, curvature * part * part]
+            below = [np.bincount(place, terms, len(theta)) for terms in at_knot_below]
+            return below + [np.bincount(place + 1, terms, len(theta)) for terms in at_knot_above]
 
-        loss, low, low_bend, side, high, high_bend = np.sum(
-            over_blocks(self.rows.rows, work, LINE_BLOCK_ROWS), axis=0
-        )
-        beside = np.diag(side[:-1], 1)
-        whole = np.diag(low_bend + high_bend) + beside + beside.T
-        off = theta[1:] - self.steps
-        pull = self.l2 * off / self.steps
-        penalised = loss.sum() + 0.5 * (pull @ off)
-        gradient = sums.T @ (low + high) + np.append(0.0, pull)
+        blocks = over_blocks(self.rows.rows, block_sums, LINE_BLOCK_ROWS)
+        loss, gradient_below, curvature_below, mixed, gradient_above, curvature_above = np.sum(blocks, axis=0)
+        off_diagonal = np.diag(mixed[:-1], 1)
+        hessian = np.diag(curvature_below + curvature_above) + off_diagonal + off_diagonal.T
+        deviation = theta[1:] - self.steps
+        pull = self.l2 * deviation / self.steps
+        penalised = loss.sum() + 0.5 * (pull @ deviation)
+        gradient = sums.T @ (gradient_below + gradient_above) + np.append(0.0, pull)
         ridge = np.diag(np.append(0.0, self.l2 / self.steps))
-        return penalised, gradient, sums.T @ whole @ sums + ridge
+        return penalised, gradient, sums.T @ hessian @ sums + ridge
 
     def minimum(self, theta: Floats) -> Floats:
         """The optimum, from a point with increments that are not negative."""
@@ -260,8 +290,8 @@ class LinePlotFit:
             step = at - _nonnegative_quadratic_minimum(at, state[1], state[2])
             return step, float(state[1] @ step) <= LOSS_TOLERANCE * max(state[0], 1.0)
 
-        found = descended(self.evaluate, theta, step_at)
-        return np.append(found[0], np.maximum(found[1:], 0.0))
+        optimum = descended(self.evaluate, theta, step_at)
+        return np.append(optimum[0], np.maximum(optimum[1:], 0.0))
 
 
 def _nonnegative_quadratic_minimum(theta: Floats, gradient: Floats, hessian: Floats) -> Floats:

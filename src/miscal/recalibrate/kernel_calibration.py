@@ -1,4 +1,4 @@
-"""TODO kernel_calibration."""
+"""Temperature or Platt scaling with the kernel calibration error (MMCE) in its loss."""
 
 import numpy as np
 
@@ -15,9 +15,12 @@ from miscal.recalibrate.probability_arrays import as_two_columns
 from miscal.recalibrate.softmax_fit import MAX_POWER, MIN_POWER, fit_power, power_formula, power_scaled
 from miscal.recalibrate.training_sample import TrainingSample, warm_started
 
-KERNEL_BANDWIDTH = 0.2  # of the kernel, as in Kumar, Sarawagi and Jain
-# Of the slope, against the mean loss: classes that are separated get a finite curve to start from.
+#: Bandwidth of the kernel, as in Kumar, Sarawagi and Jain.
+KERNEL_BANDWIDTH = 0.2
+#: Penalty of the slope to start from, against the mean loss: separated classes get a finite curve.
 START_RIDGE = 2e-9
+#: Largest slope and intercept of the logit.
+MAX_PLATT_COEFFICIENT = 1e6
 NELDER_MEAD_OPTIONS = {"xatol": 1e-6, "fatol": 1e-10, "maxiter": 400}
 
 
@@ -29,20 +32,23 @@ class KernelCalibration(Recalibrator):
 
     with r the confidence after scaling and c whether it was right (Kumar, Sarawagi and Jain 2018). The double sum costs
     one sort and one sweep. "temperature": one temperature (several classes: of the most probable one). "platt": slope
-    and intercept of the logit, several classes each against the rest; r is then P(class) and c whether it happened.
+    and intercept of the logit, several classes each against the rest; r is then P(class) and c whether it was observed.
 
     Keeps the ranking with a temperature, and with "platt" when binary and the slope is not negative.
 
     Parameters
     ----------
-    base : {"temperature", "platt"}
-    weight : float, at least 0
-        Of the kernel error; 0 is the log loss alone.
+    base : {"temperature", "platt"}, default="temperature"
+        What is fitted.
+    weight : float, default=1.0
+        Of the kernel error, at least 0; 0 is the log loss alone.
 
     Attributes
     ----------
-    coefficients_ : (1, 2) slope (1 / temperature) and intercept
-    per_class_ : of several classes and "platt", list of fitted recalibrators, one a class
+    coefficients_ : (1, 2) array
+        Slope (1 / temperature) and intercept.
+    per_class_ : list of KernelCalibration
+        Of several classes and "platt": one fitted recalibrator per class.
 
     Examples
     --------
@@ -61,15 +67,15 @@ class KernelCalibration(Recalibrator):
         return self.base == "platt"
 
     def _fit(self, sample: TrainingSample) -> None:
-        """From the log loss's own optimum on, without derivatives (the error is a root)."""
+        """Start from the optimum of the log loss; without derivatives, because the error is a root."""
         p, weight = sample.probability, sample.weights
         if self.one_vs_rest:
-            found = np.append(*fit_logistic(sample, PlattScaling(l2=START_RIDGE * sample.total)))
-            bounds = [(-1e6, 1e6)] * 2
+            theta = np.append(*fit_logistic(sample, PlattScaling(l2=START_RIDGE * sample.total)))
+            bounds = [(-MAX_PLATT_COEFFICIENT, MAX_PLATT_COEFFICIENT)] * 2
             label = np.ones(sample.rows, np.intp)
         else:
             bounds = [(MIN_POWER, MAX_POWER)]
-            found = np.clip(warm_started(sample, fit_power, np.ones(1))[0], *bounds[0])
+            theta = np.clip(warm_started(sample, fit_power, np.ones(1))[0], *bounds[0])
             label = as_two_columns(p).argmax(axis=1)  # the most probable class
         observed = sample.outcome == label
 
@@ -81,10 +87,10 @@ class KernelCalibration(Recalibrator):
             return float(loss + self.weight * (np.sqrt(max(energy, 0.0)) / sample.total))
 
         if self.weight:
-            found = optimize.minimize(
-                objective, found, method="Nelder-Mead", bounds=bounds, options=NELDER_MEAD_OPTIONS
+            theta = optimize.minimize(
+                objective, theta, method="Nelder-Mead", bounds=bounds, options=NELDER_MEAD_OPTIONS
             ).x
-        self.coefficients_ = np.array([[*found, 0.0][:2]])
+        self.coefficients_ = np.array([[*theta, 0.0][:2]])
 
     def _map(self, probability: Floats) -> Floats:
         return power_scaled(probability, *self.coefficients_[0].tolist())

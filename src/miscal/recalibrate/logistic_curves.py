@@ -1,4 +1,4 @@
-"""TODO logistic_curves."""
+"""Logistic curves of the score: Platt scaling and beta calibration."""
 
 import numpy as np
 
@@ -12,10 +12,22 @@ from miscal.recalibrate.training_sample import TrainingSample
 
 
 class LogisticCurve(Recalibrator):
-    """A logistic regression on features of the score."""
+    """Base class of logistic regressions on features of the score.
+
+    A subclass has a parameter `on` or `clip`, which says what the features are (see `ScoreFeatures`), and may have
+    `l2`, `constraint` and `towards`.
+
+    Attributes
+    ----------
+    coefficients_ : (1, features) array
+        Of the features.
+    intercepts_ : (1,) array
+        Where the features are 0.
+    """
 
     one_vs_rest = True
-    l2, constraint, towards = 0.0, "none", "zero"  # of those without such a parameter
+    # Of subclasses without such a parameter.
+    l2, constraint, towards = 0.0, "none", "zero"
 
     coefficients_: Floats = state("float", 1, "any")
     intercepts_: Floats = state("float", 1)
@@ -26,25 +38,23 @@ class LogisticCurve(Recalibrator):
         self.intercepts_ = np.array([intercept])
 
     def _map(self, probability: Floats) -> Floats:
-        return ScoreFeatures.for_recalibrator(self).map(
-            probability, self.coefficients_[0], self.intercepts_[0]
-        )
+        features = ScoreFeatures.for_recalibrator(self)
+        return features.map(probability, self.coefficients_[0], self.intercepts_[0])
 
     def _formula(self) -> nodes.Node:
-        return nodes.curve(
-            ScoreFeatures.for_recalibrator(self), self.coefficients_[0].tolist(), float(self.intercepts_[0])
-        )
+        features = ScoreFeatures.for_recalibrator(self)
+        return nodes.curve(features, self.coefficients_[0].tolist(), float(self.intercepts_[0]))
 
     def _keeps_ranking(self) -> bool:
         return self.constraint == "positive" or (self.is_fitted() and self.coefficients_.min() >= 0)
 
     def _summary(self) -> str:
-        found = [f"{each:.3g}" for each in self.coefficients_[0]]
-        what = "slope" if len(found) == 1 else "slopes"
-        return f"{what} {', '.join(found)}, intercept {self.intercepts_[0]:.3g}"
+        slopes = [f"{coefficient:.3g}" for coefficient in self.coefficients_[0]]
+        noun = "slope" if len(slopes) == 1 else "slopes"
+        return f"{noun} {', '.join(slopes)}, intercept {self.intercepts_[0]:.3g}"
 
     def check_state(self) -> None:
-        """Refuse coefficients that do not belong to the features."""
+        """Reject coefficients that do not belong to the features."""
         if self.coefficients_.shape[1] != ScoreFeatures.for_recalibrator(self).count:
             raise ValueError("'coefficients_' has the wrong width")
 
@@ -52,7 +62,7 @@ class LogisticCurve(Recalibrator):
 class PlattScaling(LogisticCurve):
     """Fit a logistic curve of the score (Platt 1999).
 
-    P = 1 / (1 + exp(-(slope x + intercept))), x = ln(p / (1 - p)) with p held within [1e-12, 1 - 1e-12], or x = p,
+    P = 1 / (1 + exp(-(slope x + intercept))), x = ln(p / (1 - p)) with p clipped to [1e-12, 1 - 1e-12], or x = p,
     minimising the sum of log losses + l2/2 slope². Several classes: each against the rest, rows divided by their sums.
 
     Keeps the ranking of binary probabilities when the fitted slope is not negative. When all scores are equal the slope
@@ -62,15 +72,19 @@ class PlattScaling(LogisticCurve):
 
     Parameters
     ----------
-    on : {"logit", "probability"}
+    on : {"logit", "probability"}, default="logit"
         What the curve is a function of. Paper 000's Platt scaling is ``on="probability", l2=1``.
-    l2 : float
+    l2 : float, default=0.0
         Penalty; scikit-learn's C is 1 / l2.
 
     Attributes
     ----------
-    coefficients_, intercepts_ : (1, 1) slope and (1,)
-    per_class_ : of several classes, list of fitted recalibrators, one a class
+    coefficients_ : (1, 1) array
+        The slope.
+    intercepts_ : (1,) array
+        The intercept.
+    per_class_ : list of PlattScaling
+        Of several classes: one fitted recalibrator per class.
 
     Examples
     --------
@@ -99,18 +113,23 @@ class BetaCalibration(LogisticCurve):
 
     Parameters
     ----------
-    constraint : {"positive", "none"}
-    l2 : float
+    constraint : {"positive", "none"}, default="positive"
+        Whether a and b must not be negative.
+    l2 : float, default=0.0
         Penalty; scikit-learn's C is 1 / l2. Paper 000's beta calibration is ``constraint="none", l2=1``.
-    clip : float
-        Probabilities are held within [clip, 1 - clip], 1e-12 unless said: one nearer to 0 or 1 counts as that.
-    towards : {"zero", "identity"}
-        What the penalty draws to: no use of the score, or the score as it is: l2/2 ((a - 1)² + (b - 1)² + c²).
+    clip : float, default=1e-12
+        Probabilities are clipped to [clip, 1 - clip].
+    towards : {"zero", "identity"}, default="zero"
+        What the penalty shrinks to: no use of the score, or the score as it is, l2/2 ((a - 1)² + (b - 1)² + c²).
 
     Attributes
     ----------
-    coefficients_, intercepts_ : (1, 2) a and b, and (1,) c
-    per_class_ : of several classes, list of fitted recalibrators, one a class
+    coefficients_ : (1, 2) array
+        a and b.
+    intercepts_ : (1,) array
+        c.
+    per_class_ : list of BetaCalibration
+        Of several classes: one fitted recalibrator per class.
 
     Examples
     --------

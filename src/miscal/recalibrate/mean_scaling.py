@@ -1,7 +1,8 @@
-"""Curves of the score: the identity, Platt, beta, temperature and kernel calibration; of means a factor or a line."""
+"""Recalibration of means that are not probabilities: a factor, a shift, or a line."""
 
 import numpy as np
 
+from miscal.codes.data import Response
 from miscal.data.arrays import Floats
 from miscal.data.checks import number, one_of
 from miscal.data.errors import refusal
@@ -14,30 +15,37 @@ from miscal.recalibrate.parameters import parameter, state
 from miscal.recalibrate.training_sample import TrainingSample, weight_of_one_row
 
 MEAN_FORMS = ("auto", "factor", "shift", "linear", "power")
-MAX_MEAN_POWER = 20.0  # |power| of a mean at most
+#: Largest absolute power of a mean.
+MAX_MEAN_POWER = 20.0
 
 
 class MeanScaling(Recalibrator):
     """Multiply predicted means by a factor, add a shift, or draw a line through them (or through their logarithms).
 
     "factor": mean = c m with c = observed / predicted, both summed (actual / expected). "shift": m + a. "linear":
-    a + b m by least squares. "power": exp(a + b ln m), by Poisson's likelihood, m held at the least positive one seen:
-    whether high predictions are too high and low ones too low. Counts and rates take a factor or a power, which stay
-    above 0; "auto" is a factor where no prediction is below 0 (and not all are 0), else a shift. Keeps the ranking
+    a + b m by least squares. "power": exp(a + b ln m), by Poisson's likelihood, m clipped to the least positive one of
+    fit: whether high predictions are too high and low ones too low. Counts and rates take a factor or a power, which
+    stay above 0; "auto" is a factor where no prediction is below 0 (and not all are 0), else a shift. Keeps the ranking
     where the slope is not negative. Counts of which none was observed are given half an event.
 
     Only for `response` "real" and "count": probabilities have `PlattScaling`.
 
     Parameters
     ----------
-    form : {"auto", "factor", "shift", "linear", "power"}
-    prior : float
-        Of a factor and a shift: how many expected events (of real numbers: how many rows) say that nothing is wrong.
+    form : {"auto", "factor", "shift", "linear", "power"}, default="auto"
+        The curve.
+    prior : float, default=0.0
+        Of a factor and a shift: how many expected events (of real numbers: how many rows) say that predictions are
+        right.
 
     Attributes
     ----------
-    slope_, intercept_ : floats, of the line through the means (or, "power", through their logarithms)
-    low_ : float, what predictions are held at before their logarithm
+    slope_ : float
+        Of the line through the means (or, "power", through their logarithms).
+    intercept_ : float
+        Of the same line.
+    low_ : float
+        What predictions are clipped to before their logarithm.
 
     Examples
     --------
@@ -48,7 +56,7 @@ class MeanScaling(Recalibrator):
     array([0.273])
     """
 
-    responses = ("real", "count")
+    responses = (Response.REAL, Response.COUNT)
 
     form: str = parameter(one_of, MEAN_FORMS, default="auto")
     prior: float = parameter(number, 0.0, default=0.0)
@@ -57,54 +65,61 @@ class MeanScaling(Recalibrator):
     low_: float = state("float", low=0.0)
 
     def _fit(self, sample: TrainingSample) -> None:
-        mean, outcome = sample.probability, sample.outcome
-        above = mean[mean > 0]
-        self.low_ = float(above.min()) if above.size else 1.0
-        form = self.form
+        positive = sample.probability[sample.probability > 0]
+        self.low_ = float(positive.min()) if positive.size else 1.0
+        fits = {"factor": self._factor, "shift": self._shift, "linear": self._linear, "power": self._power}
+        self.intercept_, self.slope_ = map(float, fits[self._checked_form(sample)](sample))
+
+    def _checked_form(self, sample: TrainingSample) -> str:
+        """The form for these rows; rejects one that the outcome rules out."""
+        mean, form, is_count = sample.probability, self.form, sample.response == Response.COUNT
         if form == "auto":
-            form = "factor" if mean.min() >= 0 and (mean.max() > 0 or sample.response == "count") else "shift"
-        if sample.response == "count" and form in ("shift", "linear"):
+            form = "factor" if mean.min() >= 0 and (mean.max() > 0 or is_count) else "shift"
+        if is_count and form in ("shift", "linear"):
             got, hint = f"'form' is {form!r}", "use 'factor' or 'power'"
             raise refusal("must stay above 0", "the mean of a count", got=got, hint=hint)
-        if form in ("factor", "power") and (mean.min() < 0 or (form == "power" and outcome.min() < 0)):
-            what, where = f"must be at least 0 for a {form}", "predictions and outcomes"
-            raise refusal(what, where, got="some are below 0", hint="use 'shift' or 'linear'")
-        self.intercept_, self.slope_ = map(float, getattr(self, f"_{form}")(sample))
+        if form in ("factor", "power") and (mean.min() < 0 or (form == "power" and sample.outcome.min() < 0)):
+            requirement, where = f"must be at least 0 for a {form}", "predictions and outcomes"
+            raise refusal(requirement, where, got="some are below 0", hint="use 'shift' or 'linear'")
+        return form
 
     def _factor(self, sample: TrainingSample) -> tuple[float, float]:
-        """Observed over predicted, with as much of both added as `prior` says."""
-        observed, expected = (float(sample.weights @ each) for each in (sample.outcome, sample.probability))
-        if expected <= 0.0:
+        """Intercept and slope of a factor: observed over predicted, `prior` added to both."""
+        observed = float(sample.weights @ sample.outcome)
+        predicted = float(sample.weights @ sample.probability)
+        if predicted <= 0.0:
             return 0.0, 1.0
-        more = self.prior
-        if sample.response == "count":
+        prior = self.prior
+        if sample.response == Response.COUNT:
             observed = max(observed, HALF_EVENT)
         else:
-            more *= expected / _effective_rows(sample)
-        return 0.0, (observed + more) / (expected + more)
+            prior *= predicted / _effective_rows(sample)
+        return 0.0, (observed + prior) / (predicted + prior)
 
     def _shift(self, sample: TrainingSample) -> tuple[float, float]:
-        off = np.average(sample.outcome - sample.probability, weights=sample.weight)
-        return off * _effective_rows(sample) / (_effective_rows(sample) + self.prior), 1.0
+        """Intercept and slope of a shift, shrunk by `prior` rows."""
+        residual = np.average(sample.outcome - sample.probability, weights=sample.weight)
+        rows = _effective_rows(sample)
+        return residual * rows / (rows + self.prior), 1.0
 
     def _linear(self, sample: TrainingSample) -> tuple[float, float]:
-        """Least squares; with equal predictions a shift."""
+        """Intercept and slope by least squares; with equal predictions a shift."""
         mean, outcome = sample.probability, sample.outcome
-        (spread, both), _ = np.cov(mean, outcome, bias=True, aweights=sample.weight)
-        slope = both / spread if spread > 0.0 else 1.0
+        (variance, covariance), _ = np.cov(mean, outcome, bias=True, aweights=sample.weight)
+        slope = covariance / variance if variance > 0.0 else 1.0
         return np.average(outcome - slope * mean, weights=sample.weight), slope
 
     def _power(self, sample: TrainingSample) -> tuple[float, float]:
         """By Newton's method from a factor alone; where one prediction has all the weight the factor stays."""
-        factor, held = self._factor(sample)[1], np.maximum(sample.probability, self.low_)
-        log, happened = np.log(held), sample.weights * sample.outcome
-        centre = np.average(log, weights=sample.weights * held)
+        factor, clipped = self._factor(sample)[1], np.maximum(sample.probability, self.low_)
+        log, weighted_outcome = np.log(clipped), sample.weights * sample.outcome
+        centre = np.average(log, weights=sample.weights * clipped)
         features = np.stack([np.ones(sample.rows), log - centre])
 
         def evaluate(line: Floats) -> Derivatives:
             expected = sample.weights * clipped_exp(line @ features)
-            loss = expected.sum() - happened @ (line @ features)
-            return loss, features @ (expected - happened), (features * expected) @ features.T
+            loss = expected.sum() - weighted_outcome @ (line @ features)
+            return loss, features @ (expected - weighted_outcome), (features * expected) @ features.T
 
         start = np.array([np.log(max(factor, 1e-300)) + centre, 1.0])
         line, _ = newton_minimise(evaluate, start, factor * sample.total)
@@ -114,8 +129,8 @@ class MeanScaling(Recalibrator):
     def _map(self, probability: Floats) -> Floats:
         if self.form != "power":
             return self.intercept_ + self.slope_ * probability
-        held = np.log(np.maximum(probability, self.low_))
-        return clipped_exp(self.intercept_ + self.slope_ * held)
+        log = np.log(np.maximum(probability, self.low_))
+        return clipped_exp(self.intercept_ + self.slope_ * log)
 
     def _formula(self) -> nodes.Formula:
         if self.form != "power":
@@ -127,7 +142,7 @@ class MeanScaling(Recalibrator):
 
     @classmethod
     def _candidates(cls, sample: TrainingSample) -> dict[str, Recalibrator]:
-        forms = ("power",) if sample.response == "count" else ("linear", "power")
+        forms = ("power",) if sample.response == Response.COUNT else ("linear", "power")
         return {cls.__name__: cls(), **{f"{cls.__name__}({form})": cls(form) for form in forms}}
 
     def _summary(self) -> str:
@@ -141,5 +156,5 @@ class MeanScaling(Recalibrator):
 
 
 def _effective_rows(sample: TrainingSample) -> float:
-    """How many rows, one of weight 2 being two."""
+    """How many rows, one of weight 2 counting as two."""
     return sample.total / weight_of_one_row(sample.total, sample.rows)
