@@ -46,7 +46,7 @@ MODULES = {
 # Names that a how-to uses and no module above offers.
 FURTHER = {
     "miscal.recalibrate.out_of_core": ("fit_to", "apply_to", "load_model"),
-    "miscal.aggregate.spark": ("recalibrated",),
+    "miscal.recalibrate.on_spark": ("recalibrated",),
 }
 HERE = Path(__file__).parent
 

@@ -70,8 +70,8 @@ FAULTS = [
     ),
     (
         "aggregate/requests.py",
-        "groups[-1] = self.count - 1 if missing else OUT",
-        "groups[-1] = self.count - 2 if missing else OUT",
+        "targets[-1] = self.count - 1 if missing else NO_CELL",
+        "targets[-1] = self.count - 2 if missing else NO_CELL",
         "tests/aggregate/test_gather_and_add.py",
     ),
     (
@@ -203,8 +203,8 @@ FAULTS = [
     ),
     (
         "aggregate/readers.py",
-        "sorted(item for item in every if item.is_file())",
-        "sorted(item for item in every if item.is_file())[::-1]",
+        "sorted(item for item in matches if item.is_file())",
+        "sorted(item for item in matches if item.is_file())[::-1]",
         "tests/laws/test_parity.py",
     ),
     ("cli/__init__.py", "    _drop(1)\n", "    pass\n", "tests/unit/test_streams.py"),

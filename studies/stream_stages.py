@@ -29,7 +29,7 @@ METHODS = (
     ("miscal.aggregate.requests", "RangeCoder", "put", "cells read off ranges"),
     ("miscal.aggregate.requests", "LevelCoder", "put", "cells of levels"),
     ("miscal.aggregate.exact_sums", "ExactCellSums", "add", "what a row gives, into all tallies"),
-    ("miscal.aggregate.sample", "SampleState", "_take", "rows of the sample"),
+    ("miscal.aggregate.sample", "SampleState", "_append", "rows of the sample"),
 )
 
 
@@ -64,7 +64,7 @@ def watch(clock: Clock) -> None:
         made = getattr(import_module(place), owner)
         setattr(made, name, clock.timed(stage, getattr(made, name)))
     source, files = import_module("miscal.aggregate.source"), import_module("miscal.data.files")
-    source.ahead = lambda chunks: chunks()  # decode on the thread that is timed
+    source.read_ahead = iter  # decode on the thread that is timed
     read, run = files.TableFile.tables, source.Source.run
 
     def decoded(self: Any, *arguments: Any) -> Iterator[Any]:

@@ -66,7 +66,7 @@ def test_cells_are_those_of_all_rows(weight, path, monkeypatch):
     assert found.document["data"]["rows"] == whole.rows
     for column in ("age", "x", "f"):
         one = results[column]
-        edges = getattr(one.extra["summarize"].cells, "edges", None)
+        edges = getattr(one.extra["tally"].cells, "edges", None)
         two = miscal.by_field(whole, column) if edges is None else miscal.by_variable(whole, column, bins=edges)
         for name in SUMS:
             assert np.array_equal(one.table[name], two.table[name]), (column, name)

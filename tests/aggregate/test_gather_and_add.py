@@ -161,7 +161,7 @@ def test_a_column_that_is_not_in_every_file(tmp_path: Path) -> None:
     for part, extra in enumerate(["a", "b"]):
         (tmp_path / f"{part}.csv").write_text(f"y,p,{extra}\n0,0.5,1\n1,0.5,3\n")
     source = open_source(tmp_path)
-    assert [name for name, _ in source.aside] == ["a", "b"]
+    assert [name for name, _ in source.excluded] == ["a", "b"]
     assert list(gather(source, ColumnRoles("y", "p")).predictions.columns) == []
     with pytest.raises(MiscalError, match=r"1\.csv' has no column 'a'"):
         gather(source, ColumnRoles("y", "a"))

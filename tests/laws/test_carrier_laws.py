@@ -137,8 +137,8 @@ def test_a_tally_survives_its_file(tmp_path: object) -> None:
     for weight in (None, rng.random(500)):
         saved = tally(TargetData(p, (p > 0.5).astype(np.uint8), weight), BinPooling(p, Ranges(EDGES, name="score")))
         path = tmp_path / "score.tally"  # type: ignore[operator]
-        save_arrays(path, "a tally", saved.described(), saved.arrays(""))
-        assert Tally.rebuilt(*load_arrays(path, "a tally"), "") == saved
+        save_arrays(path, "a tally", saved.describe(), saved.arrays(""))
+        assert Tally.rebuild(*load_arrays(path, "a tally"), "") == saved
         assert [file.name for file in path.parent.iterdir()] == ["score.tally"]
 
 

@@ -16,7 +16,7 @@ import yaml
 from click.testing import CliRunner
 
 import miscal
-from miscal.aggregate.spark import _collected
+from miscal.aggregate.spark import _collect
 from miscal.cli import main
 from miscal.data.errors import MiscalError
 from miscal.pytest_plugin import check_calibrated
@@ -107,9 +107,9 @@ def test_workers_with_another_python_are_refused_in_words() -> None:
 
     for text in ("[PYTHON_VERSION_MISMATCH] Python in worker has different version", "No module named 'miscal'"):
         with pytest.raises(MiscalError, match="set PYSPARK_PYTHON"):
-            _collected(Workers(text))
+            _collect(Workers(text))
     with pytest.raises(RuntimeError, match="executor lost"):
-        _collected(Workers("executor lost"))
+        _collect(Workers("executor lost"))
 
 
 def test_the_notes_of_a_release() -> None:

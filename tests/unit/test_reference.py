@@ -73,5 +73,5 @@ def test_what_a_page_uses_is_described(page, described):
 
 def test_pages_use_names_at_all():
     every = {name for page in PAGES for name in used_in(page.read_text(encoding="utf-8"))}
-    assert "miscal.aggregate.spark.recalibrated" in every
+    assert "miscal.recalibrate.on_spark.recalibrated" in every
     assert len(every) > 10

@@ -1,4 +1,4 @@
-"""Which column of a table plays which part, and one batch of it, validated."""
+"""Which column of a table has which role, and one validated batch of its rows."""
 
 import re
 from collections.abc import Sequence
@@ -16,145 +16,181 @@ from miscal.data.errors import MiscalError, refusal
 from miscal.data.libraries import pa, pc
 from miscal.data.target import TargetData, pair
 
-ROW = "__row_of_batch__"
-MASKS = 1 << 24  # bytes of a batch that keep where conditions hold
+ROW_NUMBER = "__row_of_batch__"  # a column that is added to a batch whose rows are left out or repeated
+MASK_BYTES = 1 << 24  # of a batch, for keeping where conditions hold
 
 
 @dataclass(frozen=True)
 class Chunk:
     """Some rows of a table.
 
-    place, first : the part that they come from, and the number of the first of them there
-    row : the number of the first of them in the whole table
+    Attributes
+    ----------
+    table : pyarrow.Table
+    location : str
+        The part of the source that they come from, as messages name it.
+    row_in_part, row_in_table : int
+        The number of the first of them in that part, and in the whole table.
     """
 
     table: Any
-    place: str
-    first: int = 0
-    row: int = 0
+    location: str
+    row_in_part: int = 0
+    row_in_table: int = 0
 
 
 class ColumnRoles(sources.ReadRoles):
-    """Which columns are what, for passes over a table."""
+    """Which column has which role, for passes over a table."""
 
     @classmethod
-    def from_options(cls, where: str, options: Plain) -> "ColumnRoles":
-        """As a function was told; what it has no name for is refused as an argument of that function."""
+    def from_options(cls, function: str, options: Plain) -> "ColumnRoles":
+        """The roles that a public function was given; an unknown option is rejected in that function's name."""
         unknown = options.keys() - signature(cls).parameters.keys()
         if unknown:
-            raise TypeError(f"{where}() got an unexpected keyword argument '{min(unknown)}'")
+            raise TypeError(f"{function}() got an unexpected keyword argument '{min(unknown)}'")
         return cls(**options)
 
     @property
-    def added(self) -> list[str]:
+    def summed_columns(self) -> list[str]:
         """Columns that sums are made of: all but clusters and ids."""
         return list(dict.fromkeys(name for role, name in self.named if role not in ("cluster", "id")))
 
     def open(self, chunk: Chunk, target: str | int = "auto") -> "Batch":
-        """Validate a batch. A refusal names the place and the row in it."""
+        """Validate a chunk. An error names the location and the row in it."""
         table = chunk.table
-        if self.weight is not None or self.count is not None:  # rows are left out, or stand twice
-            table = table.append_column(ROW, arrow_of(np.arange(table.num_rows)))
-        beside = [name for name in table.column_names if name != self.outcome]
+        if self.weight is not None or self.count is not None:  # rows may be left out or repeated
+            table = table.append_column(ROW_NUMBER, arrow_of(np.arange(table.num_rows)))
+        other_columns = [name for name in table.column_names if name != self.outcome]
         try:
-            found = replace(self, cluster=None, id=None).read(table, beside, part=chunk.place)
-            return Batch(pair(found, target), found.columns, chunk, found.classes, found.ignored)
+            predictions = replace(self, cluster=None, id=None).read(table, other_columns, part=chunk.location)
+            return Batch(
+                target_data=pair(predictions, target),
+                columns=predictions.columns,
+                chunk=chunk,
+                classes=predictions.classes,
+                ignored=predictions.ignored,
+            )
         except MiscalError as error:
-            raise type(error)(located(str(error), chunk)) from error
+            raise type(error)(with_location(str(error), chunk)) from error
 
 
-def located(text: str, chunk: Chunk) -> str:
-    """Add the place, and count the row that a message names from the start of the place."""
-    text = re.sub(
-        r"\brow (\d+) (?=has|is)", lambda found: f"row {int(found[1]) + chunk.first} ", text, count=1
+def with_location(message: str, chunk: Chunk) -> str:
+    """Add the location to a message, and count the row that it names from the start of the part."""
+    message = re.sub(
+        r"\brow (\d+) (?=has|is)",
+        lambda match: f"row {int(match[1]) + chunk.row_in_part} ",
+        message,
+        count=1,
     )
-    return text if chunk.place in text else f"{chunk.place}: {text}"
+    return message if chunk.location in message else f"{chunk.location}: {message}"
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Validated rows: what is compared, and the columns beside it.
+    """Validated rows: the target data and the other columns.
 
-    notes : what has been found out about the rows, for whoever asks again
-    encoded : columns as levels, see `levels`
+    Attributes
+    ----------
+    target_data : TargetData
+    columns : Columns
+        Columns beside the outcome, of the rows that are not left out.
+    chunk : Chunk
+        The rows as they were read.
+    classes : tuple
+        Labels of the outcome in these rows.
+    ignored : int
+        Rows left out because their weight or count is 0.
+    cache : dict
+        Results that several requests share: positions between edges, where a condition holds.
+    level_codes : dict
+        Columns as levels, see `levels`.
     """
 
-    pair: TargetData
+    target_data: TargetData
     columns: Columns
     chunk: Chunk
     classes: tuple[Any, ...]
     ignored: int = 0
-    notes: dict[Any, Array] = field(default_factory=dict)
-    encoded: dict[str, tuple[Array, Any, Array]] = field(default_factory=dict)
+    cache: dict[Any, Array] = field(default_factory=dict)
+    level_codes: dict[str, tuple[Array, Any, Array]] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
-        return self.pair.rows
+        return self.target_data.rows
 
     def column(self, name: str) -> Column:
-        """A column, converted once; infinite numbers are refused."""
+        """A column, converted once; infinite numbers are rejected."""
         try:
             return self.columns[name]
         except MiscalError as error:
-            raise type(error)(located(str(error), self.chunk)) from error
+            raise type(error)(with_location(str(error), self.chunk)) from error
 
     def numbers(self, name: str) -> Array:
         """A numeric or date column as float64, NaN where missing."""
-        made = self.column(name)
-        if made.nominal:
-            where, hint = f"column '{name}' of {self.chunk.place}", "name it in --ignore, or store it as text"
+        column = self.column(name)
+        if column.nominal:
+            where = f"column '{name}' of {self.chunk.location}"
+            hint = "name it in --ignore, or store it as text"
             raise refusal("must hold numbers below 2**53, which a double can tell apart", where, hint=hint)
-        return made.values
+        return column.values
 
     def levels(self, name: str) -> tuple[Array, Any, Array]:
-        """A column as codes (-1 where missing) into its levels, an Arrow array of text or of numbers in any order.
+        """A column as levels.
 
-        The third are codes of the levels that occur, also in rows that are left out.
+        Returns
+        -------
+        codes : ndarray of int32
+            The level of each row, -1 where it is missing.
+        names : pyarrow.Array
+            The levels, text or numbers, in any order.
+        occurring : ndarray
+            Codes of the levels that occur, also in rows that are left out.
         """
-        if name not in self.encoded:
+        if name not in self.level_codes:
             if self._is_text(name):
-                self.encoded[name] = self._texts(name)
+                self.level_codes[name] = self._text_levels(name)
             else:
-                made = self.column(name).as_levels()
-                self.encoded[name] = made.values, array_of(made.levels), np.arange(len(made.levels))
-        return self.encoded[name]
+                column = self.column(name).as_levels()
+                occurring = np.arange(len(column.levels))
+                self.level_codes[name] = column.values, level_array(column.levels), occurring
+        return self.level_codes[name]
 
     def _is_text(self, name: str) -> bool:
         kind = self.chunk.table.schema.field(name).type
-        held = kind.value_type if pa.types.is_dictionary(kind) else kind
-        return bool(pa.types.is_string(held) or pa.types.is_large_string(held))
+        stored = kind.value_type if pa.types.is_dictionary(kind) else kind
+        return bool(pa.types.is_string(stored) or pa.types.is_large_string(stored))
 
-    def _texts(self, name: str) -> tuple[Array, Any, Array]:
-        """The dictionary as it stands: to sort it in every batch takes longer than to read the rows."""
+    def _text_levels(self, name: str) -> tuple[Array, Any, Array]:
+        """The Arrow dictionary as it is: sorting it in every batch takes longer than reading the rows."""
         vector = settled(self.chunk.table[name], f"column '{name}'")
         if not pa.types.is_dictionary(vector.type):
             vector = vector.dictionary_encode()
-        every = locked(numpy_of(vector.indices.cast(pa.int32()), -1))
+        codes = locked(numpy_of(vector.indices.cast(pa.int32()), -1))
         names = vector.dictionary.cast(pa.string())
-        if ROW not in self.columns:
-            return every, names, every
-        return locked(every[self.columns[ROW].values.astype(np.int64)]), names, every
+        if ROW_NUMBER not in self.columns:
+            return codes, names, codes
+        return locked(codes[self.columns[ROW_NUMBER].values.astype(np.int64)]), names, codes
 
-    def _holds(self, one: Condition) -> Array:
-        if not self._is_text(one.column):
-            return one.rows({one.column: self.column(one.column)})
-        codes, names, _ = self.levels(one.column)
-        return one.slots([*names.to_pylist(), None])[codes]
+    def _condition_mask(self, condition: Condition) -> Array:
+        if not self._is_text(condition.column):
+            return condition.rows({condition.column: self.column(condition.column)})
+        codes, names, _ = self.levels(condition.column)
+        return condition.slots([*names.to_pylist(), None])[codes]
 
-    def inside(self, conjunction: Conjunction) -> Array:
-        """Which rows satisfy all conditions; what many conjunctions share is found once, while there is room for it."""
-        inside = np.ones(self.rows, bool)
-        for one in conjunction.conditions:
-            found = self.notes.get(one)
-            if found is None:
-                found = self._holds(one)
-                if len(self.notes) * self.rows < MASKS:
-                    self.notes[one] = found
-            inside &= found
-        return inside
+    def satisfies(self, conjunction: Conjunction) -> Array:
+        """Which rows satisfy all conditions; a condition that several conjunctions share is evaluated once."""
+        mask = np.ones(self.rows, bool)
+        for condition in conjunction.conditions:
+            condition_mask = self.cache.get(condition)
+            if condition_mask is None:
+                condition_mask = self._condition_mask(condition)
+                if len(self.cache) * self.rows < MASK_BYTES:
+                    self.cache[condition] = condition_mask
+            mask &= condition_mask
+        return mask
 
 
-def array_of(levels: Sequence[Any]) -> Any:
+def level_array(levels: Sequence[Any]) -> Any:
     """Levels as an Arrow array, without pandas: numbers as numbers, all others as text."""
     values = np.array(levels)
     if values.dtype.kind not in "iuf" or not values.size:
@@ -162,8 +198,11 @@ def array_of(levels: Sequence[Any]) -> Any:
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), values.size, [None, pa.py_buffer(values)])
 
 
-def places_of(names: Any, known: Any) -> Array:
-    """The place of each name among those known, -2 where it is not there; -1 of a null, and once more at the end."""
-    places = numpy_of(pc.index_in(names, value_set=known), -2)
-    missing = numpy_of(names.is_null().cast(pa.int8()))
-    return np.append(np.where(missing, -1, places), -1)
+def positions_of(names: Any, known: Any) -> Array:
+    """The position of each name among the known ones, then -1 for a missing value.
+
+    A name that is not known has -2, a null among the names -1.
+    """
+    positions = numpy_of(pc.index_in(names, value_set=known), -2)
+    is_null = numpy_of(names.is_null().cast(pa.int8()))
+    return np.append(np.where(is_null, -1, positions), -1)

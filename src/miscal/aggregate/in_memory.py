@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from miscal.aggregate.exact_sums import NO_COUNT, ExactCellSums
-from miscal.aggregate.tally import MEAN_COLUMNS, Tally, carried
+from miscal.aggregate.tally import MEAN_COLUMNS, Tally, carry_limbs
 from miscal.cells.partitions import BinPooling, Cells, LevelPooling, Numbered, Pooling, Ranges
 from miscal.cells.ranges import bin_index, interpolated, quantile_ranks
 from miscal.data.arrays import Array, locked
@@ -105,7 +105,7 @@ def mean_tally_of(sums: Array, cells: Cells) -> Tally:
     limbs = np.zeros((cells.count, 3, 2), np.int64)
     limbs[:, ::2, 0] = sums[:, :2] << 20
     limbs[:, 1] = sums[:, 2:]
-    return Tally(cells, sums[:, 0].copy(), carried(limbs), None, MEAN_COLUMNS)
+    return Tally(cells, sums[:, 0].copy(), carry_limbs(limbs), None, MEAN_COLUMNS)
 
 
 def quantile_tally(pair: TargetData, values: Array, bins: int) -> Tally:

@@ -1,7 +1,10 @@
-"""Cells that can be asked for, and how each row finds its own.
+"""Requests for cells, and the coders that give each row of a batch its cell.
 
-A request says which cells: ranges of a column or of the score, levels, combinations of such, or conjunctions of
-conditions, whose cells may overlap. Its coder gives each row of a batch the number of its cell.
+A request says which cells are wanted: ranges of a column or of the score, levels of a column, combinations of such, or
+conjunctions of conditions, whose cells may overlap. Its coder gives each row of a batch the number of its cell.
+
+A coder has `count`, the number of its cells; `overflow`, whether there were more levels than allowed; `put`, which
+writes the cell of each row; and `cells`, which tells where each of its cells goes in the final tally.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.aggregate.column_roles import Batch, places_of
+from miscal.aggregate.column_roles import Batch, positions_of
 from miscal.cells.condition import Conjunction
 from miscal.cells.partitions import OF_SCORE, Cells, Levels, Product, Ranges
 from miscal.cells.ranges import EdgeIndex
@@ -18,31 +21,50 @@ from miscal.data.arrays import Array, arrow_of, numpy_of, texts_of
 from miscal.data.libraries import pa, pc
 from miscal.kernels.order import read_off
 
-SCORE = ""  # the name of the prediction itself
-TOGETHER = 8  # conjunctions that are added together
-OUT = -1
+SCORE = ""  # the name that stands for the prediction itself
+CONJUNCTIONS_PER_CODER = 8  # 2**8 cells each
+NO_CELL = -1
 
 
 @dataclass(frozen=True, eq=False)
 class RangeCells:
-    """Right-closed ranges between increasing edges of a number, a date or the score; missing values have the last."""
+    """Right-closed ranges of a number, a date or the score, and a last cell for missing values.
+
+    Attributes
+    ----------
+    name : str
+        The column, or `SCORE`.
+    edges : ndarray
+        Increasing edges, the outermost included.
+    """
 
     name: str
     edges: Array
 
     @property
     def columns(self) -> tuple[str, ...]:
+        """Columns of the table that are read."""
         return () if self.name == SCORE else (self.name,)
 
     @property
-    def inner(self) -> Array:
-        """The edges that tell its cells apart."""
+    def inner_edges(self) -> Array:
+        """The edges that separate its cells."""
         return np.asarray(self.edges, np.float64)[1:-1]
 
 
 @dataclass(frozen=True, eq=False)
 class LevelCells:
-    """Levels of a column, and missing values: all that occur, up to `max_levels`, or the given ones alone."""
+    """One cell per level of a column, and one for missing values.
+
+    Attributes
+    ----------
+    name : str
+        The column.
+    max_levels : int
+        With more levels the request has no tally, and the column is reported as excluded.
+    levels : tuple of str, optional
+        The levels that get a cell; by default all that occur.
+    """
 
     name: str
     max_levels: int = 1_000_000
@@ -55,7 +77,13 @@ class LevelCells:
 
 @dataclass(frozen=True, eq=False)
 class CrossedCells:
-    """Every combination of cells of two or three columns; levels must be given, rows of others are left out."""
+    """Every combination of the cells of two or three columns.
+
+    Attributes
+    ----------
+    parts : tuple of RangeCells or LevelCells
+        Levels must be given; rows with other levels are left out.
+    """
 
     parts: tuple[RangeCells | LevelCells, ...]
 
@@ -66,80 +94,92 @@ class CrossedCells:
 
 @dataclass(frozen=True, eq=False)
 class ConditionCells:
-    """One cell for each conjunction; they may overlap."""
+    """One cell for each conjunction of conditions; they may overlap."""
 
     conjunctions: tuple[Conjunction, ...]
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for one in self.conjunctions for name in one.columns))
+        names = (name for conjunction in self.conjunctions for name in conjunction.columns)
+        return tuple(dict.fromkeys(names))
 
 
 Request = RangeCells | LevelCells | CrossedCells | ConditionCells
 
 
-class Lookup:
-    """All edges of one column that a pass asks for: a row is looked up once, and all ranges are read off its place."""
+class EdgePositions:
+    """All edges of one column that a pass asks for.
+
+    The position of a value among them is found once per batch; the number of its range, for every request that has
+    ranges of the column, is then read off that position.
+    """
 
     def __init__(self, name: str, edges: Array) -> None:
         self.name, self.edges, self._index = name, edges, EdgeIndex(edges)
 
-    def places(self, batch: Batch) -> Array:
-        """How many edges lie strictly below each value; the place of a missing value is the last."""
-        if self not in batch.notes:
-            batch.notes[self] = np.empty(batch.rows, np.int32)
-            values = batch.pair.predicted if self.name == SCORE else batch.numbers(self.name)
-            self._index.codes(values, batch.notes[self])
-        return batch.notes[self]
+    def positions(self, batch: Batch) -> Array:
+        """How many edges lie strictly below each value; a missing value has the last position."""
+        if self not in batch.cache:
+            batch.cache[self] = np.empty(batch.rows, np.int32)
+            values = batch.target_data.predicted if self.name == SCORE else batch.numbers(self.name)
+            self._index.codes(values, batch.cache[self])
+        return batch.cache[self]
 
-    def numbers(self, inner: Array) -> Array:
-        """The number of the range, between some of the edges, that each place lies in."""
-        ends = np.searchsorted(inner, self.edges, side="right")
-        return np.concatenate([[0], ends, [inner.size + 1]]).astype(np.int32)
+    def range_numbers(self, inner_edges: Array) -> Array:
+        """For each position, the number of its range between some of the edges."""
+        ends = np.searchsorted(inner_edges, self.edges, side="right")
+        return np.concatenate([[0], ends, [inner_edges.size + 1]]).astype(np.int32)
 
 
-def lookups_of(requests: Sequence[Request], borders: Array | None) -> dict[str, Lookup]:
-    """The edges of each column that requests have ranges of, and those of the score that `borders` adds."""
-    edges: dict[str, list[Array]] = {} if borders is None else {SCORE: [borders]}
+def edge_positions(
+    requests: Sequence[Request], score_borders: Array | None = None
+) -> dict[str, EdgePositions]:
+    """The edges of each column that requests have ranges of; `score_borders` are further edges of the score."""
+    edges: dict[str, list[Array]] = {} if score_borders is None else {SCORE: [score_borders]}
     for request in requests:
         for part in request.parts if isinstance(request, CrossedCells) else (request,):
             if isinstance(part, RangeCells):
-                edges.setdefault(part.name, []).append(part.inner)
-    return {name: Lookup(name, np.unique(np.concatenate(found))) for name, found in edges.items()}
+                edges.setdefault(part.name, []).append(part.inner_edges)
+    return {name: EdgePositions(name, np.unique(np.concatenate(arrays))) for name, arrays in edges.items()}
 
 
 class RangeCoder:
-    """The range of each row, read off its place among all edges of the column."""
+    """The range of each row, read off its position among all edges of the column."""
 
     overflow = False
 
-    def __init__(self, request: RangeCells, lookup: Lookup) -> None:
-        self.request, self.lookup, self.count = request, lookup, len(request.edges)
-        self._numbers = lookup.numbers(request.inner)
-        self._all = self._numbers.size == self.count  # edges of the column: its places are the cells
+    def __init__(self, request: RangeCells, positions: EdgePositions) -> None:
+        self.request, self._positions, self.count = request, positions, len(request.edges)
+        self._numbers = positions.range_numbers(request.inner_edges)
+        # No other request has ranges of this column: the positions are the cells.
+        self._position_is_cell = self._numbers.size == self.count
 
     def put(self, batch: Batch, out: Array, times: int = 0) -> None:
-        """Write the cell of each row, or cross it with `times` as many cells that are there."""
-        places = self.lookup.places(batch)
-        if self._all and not times:
-            out[:] = places
+        """Write the cell of each row to `out`; with `times`, first multiply what stands there by it (crossing)."""
+        positions = self._positions.positions(batch)
+        if self._position_is_cell and not times:
+            out[:] = positions
         else:
-            read_off(places, self._numbers, times, out)
+            read_off(positions, self._numbers, times, out)
 
     def cells(self, rows: Array) -> tuple[Array, Cells]:
         """Where each cell goes, and what the cells are, given the rows of each."""
-        missing, groups, request = bool(rows[self.count - 1]), np.arange(self.count), self.request
-        groups[-1] = self.count - 1 if missing else OUT
-        return groups, Ranges(np.asarray(request.edges, np.float64), missing, request.name or OF_SCORE)
+        request, missing = self.request, bool(rows[self.count - 1])
+        targets = np.arange(self.count)
+        targets[-1] = self.count - 1 if missing else NO_CELL
+        return targets, Ranges(np.asarray(request.edges, np.float64), missing, request.name or OF_SCORE)
 
 
 class LevelCoder:
-    """Cell 0 is that of missing values, level i has cell i + 1; with given levels the last cell is that of others."""
+    """The level of each row: cell 0 for missing values, cell i + 1 for level i.
+
+    With given levels the last cell is that of all others.
+    """
 
     def __init__(self, request: LevelCells) -> None:
         self.request, self.given, self.overflow = request, request.levels is not None, False
         self.names: Any = texts_of(request.levels or ())  # an Arrow array, levels in order of appearance
-        # Levels of a batch, all of them known, and their cells.
+        # The levels of the last batch if all of them were known, and their cells: dictionaries are often repeated.
         self._last: tuple[Any, Array] | None = None
 
     @property
@@ -147,65 +187,68 @@ class LevelCoder:
         return 1 + len(self.names) + self.given
 
     def put(self, batch: Batch, out: Array, times: int = 0) -> None:
+        """Write the cell of each row to `out`; with `times`, first multiply what stands there by it (crossing)."""
         codes, names, occurring = batch.levels(self.request.name)
-        if self._last is None or not names.equals(self._last[0]):  # writers of categories repeat them
+        if self._last is None or not names.equals(self._last[0]):
             cells = self.register_levels(names, occurring)
-            unknown, others = cells == OUT, self.count - 1 if self.given else 0
-            table = np.where(unknown, others, cells).astype(np.int32)
-            self._last = (names, table) if self.given or not unknown.any() else None
+            unknown, others = cells == NO_CELL, self.count - 1 if self.given else 0
+            cell_of_code = np.where(unknown, others, cells).astype(np.int32)
+            self._last = (names, cell_of_code) if self.given or not unknown.any() else None
         else:
-            table = self._last[1]
-        read_off(codes, table, times, out)
+            cell_of_code = self._last[1]
+        read_off(codes, cell_of_code, times, out)
 
     def register_levels(self, names: Any, occurring: Array) -> Array:
-        """The cell of each name and of missing values, OUT where it is not known; those that occur are added.
+        """Add the names that occur to the levels; the cell of each name and, last, that of missing values.
 
-        More of them than are allowed end it.
+        A name that is not known has `NO_CELL`. No name is added once there are more than allowed.
         """
-        cells = self._find(names)
+        cells = self._cells_of(names)
         if self.given or self.overflow:
             return cells
-        used = np.zeros(cells.size, bool)
-        used[occurring] = True
-        unknown = np.flatnonzero(used & (cells == OUT))
+        occurs = np.zeros(cells.size, bool)
+        occurs[occurring] = True
+        unknown = np.flatnonzero(occurs & (cells == NO_CELL))
         if unknown.size == 0:
             return cells
         new = names.take(arrow_of(unknown)).unique()
-        every = pa.concat_arrays(_alike(self.names, new)) if len(self.names) else new
-        self.overflow = len(every) > self.request.max_levels
-        self.names = self.names if self.overflow else every
-        return self._find(names)
+        levels = pa.concat_arrays(_same_type(self.names, new)) if len(self.names) else new
+        self.overflow = len(levels) > self.request.max_levels
+        self.names = self.names if self.overflow else levels
+        return self._cells_of(names)
 
-    def _find(self, names: Any) -> Array:
-        return places_of(*_alike(names, self.names)) + 1
+    def _cells_of(self, names: Any) -> Array:
+        return positions_of(*_same_type(names, self.names)) + 1
 
     def cells(self, rows: Array) -> tuple[Array, Cells]:
-        missing, groups = bool(rows[0]), np.full(rows.size, OUT)
+        """Where each cell goes, and what the cells are, given the rows of each; levels that occur are sorted."""
+        missing, targets = bool(rows[0]), np.full(rows.size, NO_CELL)
         order = np.arange(len(self.names))
         if not self.given:
             order = numpy_of(pc.array_sort_indices(self.names)).astype(np.int64)
-        groups[order + 1] = np.arange(order.size)
+        targets[order + 1] = np.arange(order.size)
         if missing:
-            groups[0] = order.size
+            targets[0] = order.size
         levels = self.names.take(arrow_of(order)).to_pylist()
-        return groups, Levels(tuple(map(str, levels)), missing=missing, name=self.request.name)
+        return targets, Levels(tuple(map(str, levels)), missing=missing, name=self.request.name)
 
 
-def _alike(one: Any, two: Any) -> list[Any]:
-    """Two arrays of levels of one type: whole numbers here and fractions there are numbers, else they are text."""
-    both, types = [one, two], [one.type, two.type]
-    if one.type == two.type:
-        return both
+def _same_type(left: Any, right: Any) -> list[Any]:
+    """Two arrays of levels in one type: integers and fractions as numbers; if either is text, both as text."""
+    arrays, types = [left, right], [left.type, right.type]
+    if left.type == right.type:
+        return arrays
     if any(map(pa.types.is_string, types)):
         return [
-            texts_of([*map(str, each.to_pylist())]) if each.type != pa.string() else each for each in both
+            array if array.type == pa.string() else texts_of([*map(str, array.to_pylist())])
+            for array in arrays
         ]
     real = any(map(pa.types.is_floating, types))
-    return [each.cast(pa.float64() if real else pa.uint64()) for each in both]
+    return [array.cast(pa.float64() if real else pa.uint64()) for array in arrays]
 
 
 class CrossedCoder:
-    """Combinations of the cells of parts, the last part running fastest."""
+    """Combinations of the cells of several coders, the last of them varying fastest."""
 
     overflow = False
 
@@ -214,24 +257,26 @@ class CrossedCoder:
         self.count = int(np.prod([part.count for part in parts]))
 
     def put(self, batch: Batch, out: Array) -> None:
+        """Write the cell of each row to `out`."""
         for number, part in enumerate(self.parts):
             part.put(batch, out, part.count if number else 0)
 
     def cells(self, rows: Array) -> tuple[Array, Cells]:
-        """Where the combinations go: a part has a cell for missing values where any row has one."""
-        box = rows.reshape([part.count for part in self.parts])
-        groups, cells = np.zeros(1, np.int64), []
+        """Where the combinations go: a column has a cell for missing values if any row has one."""
+        rows_by_part = rows.reshape([part.count for part in self.parts])
+        targets, cells = np.zeros(1, np.int64), []
         for axis, part in enumerate(self.parts):
-            own, made = part.cells(np.moveaxis(box, axis, 0).reshape(part.count, -1).sum(axis=1))
-            groups = groups[:, None]
-            out = (groups < 0) | (own < 0)
-            groups = np.where(out, OUT, groups * made.count + own).reshape(-1)
-            cells.append(made)
-        return groups, Product(tuple(cells))
+            rows_of_part = np.moveaxis(rows_by_part, axis, 0).reshape(part.count, -1).sum(axis=1)
+            part_targets, part_cells = part.cells(rows_of_part)
+            targets = targets[:, None]
+            dropped = (targets < 0) | (part_targets < 0)
+            targets = np.where(dropped, NO_CELL, targets * part_cells.count + part_targets).reshape(-1)
+            cells.append(part_cells)
+        return targets, Product(tuple(cells))
 
 
 class ConditionCoder:
-    """A few conjunctions, which may overlap: the bits of a row's cell say which of them it satisfies."""
+    """A few conjunctions, which may overlap: bit i of a row's cell says whether it satisfies conjunction i."""
 
     overflow = False
 
@@ -240,23 +285,24 @@ class ConditionCoder:
         self.count = 1 << len(self.conjunctions)
 
     def put(self, batch: Batch, out: Array) -> None:
+        """Write the cell of each row to `out`."""
         out[:] = 0
-        for place, one in enumerate(self.conjunctions):
-            out |= batch.inside(one).astype(np.int32) << place
+        for bit, conjunction in enumerate(self.conjunctions):
+            out |= batch.satisfies(conjunction).astype(np.int32) << bit
 
-    def members(self) -> Array:
-        """Which cells are of which conjunction."""
+    def membership(self) -> Array:
+        """Whether a cell belongs to a conjunction, (conjunctions, cells) of 0 and 1."""
         return np.arange(self.count) >> np.arange(len(self.conjunctions))[:, None] & 1
 
 
-def coders_of(request: Request, lookups: Mapping[str, Lookup]) -> Sequence[Any]:
-    """What gives each row its cells of a request."""
+def coders_of(request: Request, positions: Mapping[str, EdgePositions]) -> Sequence[Any]:
+    """The coders that give each row its cells of a request: one, or several for many conjunctions."""
     if isinstance(request, ConditionCells):
-        every = request.conjunctions
-        starts = range(0, max(len(every), 1), TOGETHER)
-        return [ConditionCoder(every[start : start + TOGETHER]) for start in starts]
+        conjunctions = request.conjunctions
+        starts = range(0, max(len(conjunctions), 1), CONJUNCTIONS_PER_CODER)
+        return [ConditionCoder(conjunctions[start : start + CONJUNCTIONS_PER_CODER]) for start in starts]
     if isinstance(request, CrossedCells):
-        return [CrossedCoder([coders_of(part, lookups)[0] for part in request.parts])]
+        return [CrossedCoder([coders_of(part, positions)[0] for part in request.parts])]
     if isinstance(request, RangeCells):
-        return [RangeCoder(request, lookups[request.name])]
+        return [RangeCoder(request, positions[request.name])]
     return [LevelCoder(request)]

@@ -1,8 +1,8 @@
-"""A table, opened: its columns, its rows in typed batches, and passes over them.
+"""An open table: its columns, its rows in typed batches, and passes over them.
 
-A pass is told how to start: a plain, picklable call that gives an empty state. `add` puts a batch into it, `arrays`
-packs it and `merge` adds what another worker packed. Threads of this process run it, or a cluster for its own frames;
-nothing but packed states ever leaves a worker.
+A pass needs one thing: a picklable call without arguments that returns an empty state. `State.add` adds a chunk of
+rows, `arrays` packs the state and `merge` adds what another worker packed. The pass runs on threads of this process,
+or, for a Spark DataFrame, on the executors. Nothing but packed states leaves a worker.
 """
 
 import contextlib
@@ -28,26 +28,29 @@ from miscal.kernels.threads import one_of_many, thread_count
 
 MEGABYTE = 1 << 20
 BATCH_ROWS = 1 << 20
-HEAD = 20_000  # rows that are looked at first
-FEW_ROWS = 1_000  # whose texts tell how long those of a column are
-LONG = 500  # bytes of a text on average: longer ones name no level
-FIXED = 400 * MEGABYTE  # the interpreter, the libraries, the sums
-MANY_ROWS = 100_000  # whose memory is worth giving back
-PAGE = mmap.PAGESIZE
+HEAD_ROWS = 20_000  # on which the types of text columns are inferred
+TEXT_SAMPLE_ROWS = 1_000  # on which the average length of texts is measured
+MAX_TEXT_BYTES = 500  # on average: longer texts are not categories
+FIXED_BYTES = 400 * MEGABYTE  # the interpreter, the libraries, the sums
+BYTES_PER_THREAD = 256 << 20
+MIN_BATCH_BYTES = 40 * MEGABYTE
+MIN_BATCH_ROWS = 1 << 14
+MIN_ROWS_TO_RELEASE = 100_000  # the memory of fewer rows is not worth the time
+PAGE_BYTES = mmap.PAGESIZE
 Packed = dict[str, Array]
-Aside = tuple[tuple[str, str], ...]  # columns that could not be used, with the reason
+Excluded = tuple[tuple[str, str], ...]  # columns that cannot be used, with the reason
 Progress = Callable[[str, int, int], None]
 
 
 class State(Protocol):
-    """Sums of some batches."""
+    """What a pass knows of some of the rows; the package's docstring has the rules and an example."""
 
     @property
     def columns(self) -> list[str]:
-        """Columns that it reads."""
+        """Columns that the pass reads."""
 
     def add(self, chunk: Chunk) -> None:
-        """Add a batch."""
+        """Add a chunk of rows."""
 
     def arrays(self) -> Packed:
         """Everything, as arrays by name."""
@@ -60,11 +63,13 @@ Start = Callable[[], State]
 
 
 def check_row_count(source: Any, rows: int) -> None:
-    """Refuse a table in which a second pass finds other rows than the first."""
-    if source.seen not in (None, rows):
-        got = f"{source.seen:,} rows, then {rows:,}"
-        raise refusal("has changed between two passes", source.words, got=got, hint="read a copy that stays")
-    source.seen = rows
+    """Reject a table that has another number of rows than in the pass before."""
+    if source.previous_rows not in (None, rows):
+        got = f"{source.previous_rows:,} rows, then {rows:,}"
+        raise refusal(
+            "has changed between two passes", source.description, got=got, hint="read a copy that stays"
+        )
+    source.previous_rows = rows
 
 
 def open_source(data: Any, memory: Any = None, progress: Progress | None = None) -> Any:
@@ -72,54 +77,81 @@ def open_source(data: Any, memory: Any = None, progress: Progress | None = None)
 
     Parameters
     ----------
-    data : a path, a folder, a pattern; a frame of any library or a mapping; a lazy frame of polars, a DuckDB relation,
-        a Dask frame, an Arrow dataset, a Spark DataFrame
-    memory : a ceiling such as "1GB", or None for as much as it takes
-    progress : called with the name of a pass, how much is done and of how much
+    data : path, frame, mapping or lazy frame
+        A file, a folder or a pattern; a frame of any library; a polars LazyFrame, a DuckDB relation, a Dask frame, an
+        Arrow dataset or a Spark DataFrame.
+    memory : str or int, optional
+        A memory limit such as "1GB". By default there is none.
+    progress : callable, optional
+        Called with the name of a pass, the number of parts that are done, and of all.
+
+    Returns
+    -------
+    Source
     """
-    ceiling = None if memory is None else memory_bytes(memory)
+    memory_limit = None if memory is None else memory_bytes(memory)
     from miscal.aggregate.readers import source_of
 
     source = source_of(data)
-    source.texts = {} if source.held else source.sizes_of_texts()
-    source.memory, source.progress = ceiling, progress
-    source.plan_resources(ceiling or sys.maxsize)
+    source.text_bytes = source.measure_texts() if source.has_unmeasured_texts else {}
+    source.memory_limit, source.progress = memory_limit, progress
+    source.plan_resources(memory_limit or sys.maxsize)
     return source
 
 
 class Source:
-    """A table as parts that can be read again and again, each giving Arrow tables batch by batch.
+    """A table as parts that can be read repeatedly, each of them as Arrow tables, batch by batch.
 
-    words : how messages name it
-    types : name -> Arrow type
-    sizes : rows of each part, None where only reading tells
-    aside : columns that cannot be used, with the reason
-    texts : bytes of a value of text on average, by column
-    forms : text that stands for numbers or dates, by column
-    held : whether its rows are in memory already, or will never be
+    Subclasses set `types` and `part_rows` and define `part_tables`.
+
+    Attributes
+    ----------
+    description : str
+        How messages name the table.
+    types : mapping of str to pyarrow.DataType
+        The type of each column as stored.
+    part_rows : sequence of int or None
+        Rows of each part; None if they are known only after reading.
+    excluded : sequence of (str, str)
+        Columns that cannot be used, with the reason.
+    text_bytes : mapping of str to float
+        Average length of the values of each text column.
+    text_formats : mapping of str to str
+        Format of each text column that stands for numbers or dates.
+    has_unmeasured_texts : bool
+        Whether `open_source` measures `text_bytes`: not if the rows are in memory, or never will be.
+    memory_limit : int or None
+        In bytes.
+    passes : int
+        Passes so far.
+    previous_rows : int or None
+        Rows of the table in the previous pass; the next must have as many.
+    threads, batch_rows, reads_ahead : int, int, bool
+        Set by `plan_resources`.
     """
 
-    words = "the table"
+    description = "the table"
     types: Mapping[str, Any]
-    sizes: Sequence[int | None] = (None,)
-    aside: Sequence[tuple[str, str]] = ()
-    texts: Mapping[str, float] = MappingProxyType({})
-    forms: Mapping[str, str] = MappingProxyType({})
-    held = False
-    memory: int | None = None
+    part_rows: Sequence[int | None] = (None,)
+    excluded: Sequence[tuple[str, str]] = ()
+    text_bytes: Mapping[str, float] = MappingProxyType({})
+    text_formats: Mapping[str, str] = MappingProxyType({})
+    has_unmeasured_texts = True
+    memory_limit: int | None = None
     progress: Progress | None = None
     passes = 0
-    seen: int | None = None  # rows that a pass found: the next must find as many
+    previous_rows: int | None = None
 
-    def plan_resources(self, ceiling: int) -> None:
-        """Share the processors out, and the memory below a ceiling."""
-        allowed = min(thread_count(), max(1, ceiling // (256 << 20)))
+    def plan_resources(self, memory_limit: int) -> None:
+        """Choose the number of threads and of rows per batch, so that all threads stay below the memory limit."""
+        allowed = min(thread_count(), max(1, memory_limit // BYTES_PER_THREAD))
         self.threads = min(allowed, max(self.parts, 1))
-        self.ahead = allowed > 1  # a table of one part is decoded on a thread of its own, if there may be one
-        row = 100 + 24 * len(self.kinds)  # decoded, as float64, as codes; and what pools keep
-        # All threads together stay below the ceiling.
-        rows = max(ceiling - FIXED, 40 * MEGABYTE) // (self.threads * row)
-        self.batch_rows = min(max(rows, 1 << 14), BATCH_ROWS)
+        self.reads_ahead = (
+            allowed > 1
+        )  # a table of one part is decoded on another thread, if there may be one
+        row_bytes = 100 + 24 * len(self.kinds)  # decoded, as float64, as codes; and what memory pools keep
+        rows = max(memory_limit - FIXED_BYTES, MIN_BATCH_BYTES) // (self.threads * row_bytes)
+        self.batch_rows = min(max(rows, MIN_BATCH_ROWS), BATCH_ROWS)
 
     @property
     def names(self) -> list[str]:
@@ -129,228 +161,263 @@ class Source:
     @property
     def kinds(self) -> dict[str, ColumnKind]:
         """What each column is: numeric, integer, date, category, boolean, or "" for what cannot be used."""
-        meant = {name: kind_of_form(form) for name, form in self.forms.items()}
-        return self._stored() | meant
+        inferred = {name: kind_of_form(text_format) for name, text_format in self.text_formats.items()}
+        return self._stored_kinds() | inferred
 
-    def _stored(self) -> dict[str, ColumnKind]:
-        return {name: kind_of(kind) for name, kind in self.types.items()}
+    def _stored_kinds(self) -> dict[str, ColumnKind]:
+        return {name: kind_of(stored) for name, stored in self.types.items()}
 
     @property
-    def unfit(self) -> dict[str, str]:
-        """Columns that no audit looks at, with the reason."""
-        found = {name: "it holds no plain values" for name, kind in self.kinds.items() if not kind}
-        long = {name: size for name, size in self.texts.items() if size > LONG}
-        return found | {name: f"its texts have {size:,.0f} bytes on average" for name, size in long.items()}
+    def unusable(self) -> dict[str, str]:
+        """Columns that no audit can use, with the reason."""
+        reasons = {name: "it holds no plain values" for name, kind in self.kinds.items() if not kind}
+        for name, size in self.text_bytes.items():
+            if size > MAX_TEXT_BYTES:
+                reasons[name] = f"its texts have {size:,.0f} bytes on average"
+        return reasons
 
-    def sizes_of_texts(self) -> dict[str, float]:
-        """Bytes of a value of text in a few rows of the first part and of the last, the larger of the two."""
+    def measure_texts(self) -> dict[str, float]:
+        """Average bytes of a value of each text column, on a few rows of the first or the last part if larger."""
         names = [name for name, kind in self.kinds.items() if kind == ColumnKind.CATEGORY]
         sizes = dict.fromkeys(names, 0.0)
         for part in {0, self.parts - 1} if names and self.parts else ():
-            head = self._head(part, names)
+            head = self._first_table(part, names)
             for name in names if head is not None else ():
-                first = plain_text(head.select([name]).slice(0, FEW_ROWS))[name]
-                if kind_of(first.type) == ColumnKind.CATEGORY:
-                    lengths = pc.binary_length(first.cast(pa.large_binary()))
+                values = decode_dictionaries(head.select([name]).slice(0, TEXT_SAMPLE_ROWS))[name]
+                if kind_of(values.type) == ColumnKind.CATEGORY:
+                    lengths = pc.binary_length(values.cast(pa.large_binary()))
                     sizes[name] = max(sizes[name], pc.mean(lengths).as_py() or 0.0)
         return sizes
 
-    def _head(self, part: int, names: Sequence[str]) -> Any:
+    def _first_table(self, part: int, names: Sequence[str]) -> Any:
         while True:
             with contextlib.suppress(TypesChanged):
-                return next(self.tables(part, names, FEW_ROWS), None)
+                return next(self.part_tables(part, names, TEXT_SAMPLE_ROWS), None)
 
     @property
     def parts(self) -> int:
-        """How many parts can be read by themselves."""
-        return len(self.sizes)
+        """Number of parts that can be read by themselves."""
+        return len(self.part_rows)
 
     @property
     def rows(self) -> int | None:
-        """How many rows there are, None where only reading tells."""
-        sizes = [rows for rows in self.sizes if rows is not None]
-        return sum(sizes) if len(sizes) == self.parts else None
+        """Number of rows, or None if it is known only after reading."""
+        known = [rows for rows in self.part_rows if rows is not None]
+        return sum(known) if len(known) == self.parts else None
 
-    def place(self, part: int) -> str:  # noqa: ARG002
+    def part_name(self, part: int) -> str:  # noqa: ARG002
         """How messages name a part."""
-        return self.words
+        return self.description
 
-    def check(self, columns: Sequence[str]) -> None:
-        """Refuse parts that lack columns, or have them in other types, before anything is read."""
-        check_named(columns, self.names, self.words)
+    def check_columns(self, columns: Sequence[str]) -> None:
+        """Reject parts that lack columns, or have them in other types, before anything is read."""
+        check_named(columns, self.names, self.description)
 
-    def tables(self, part: int, columns: Sequence[str], batch_rows: int) -> Iterator[Any]:
-        """Read some columns of a part."""
+    def part_tables(self, part: int, columns: Sequence[str], batch_rows: int) -> Iterator[Any]:
+        """Read some columns of a part, as Arrow tables of at most about `batch_rows` rows."""
         raise NotImplementedError
 
-    def whole(self, columns: Sequence[str]) -> Any:
-        """All rows of some columns, as a table that `miscal.read` takes; its text is not yet what it stands for."""
+    def load_stored(self, columns: Sequence[str]) -> Any:
+        """All rows of some columns, with text as stored."""
         parts = range(self.parts)
-        return joined([table for part in parts for table in self.tables(part, columns, BATCH_ROWS)])
+        return concat_tables([t for part in parts for t in self.part_tables(part, columns, BATCH_ROWS)])
 
-    def loaded(self, columns: Sequence[str]) -> Any:
+    def load(self, columns: Sequence[str]) -> Any:
         """All rows of some columns, as a table that `miscal.read` takes."""
-        return self._as_meant(self.whole(columns))
+        return self._parse_texts(self.load_stored(columns))
 
-    def _as_meant(self, table: Any) -> Any:
-        for name, form in self.forms.items():
-            place = table.schema.get_field_index(name)
-            if place >= 0:
-                table = table.set_column(place, name, parsed(table[name], form, f"column '{name}'"))
+    def _parse_texts(self, table: Any) -> Any:
+        """The table with text that stands for numbers or dates parsed."""
+        for name, text_format in self.text_formats.items():
+            position = table.schema.get_field_index(name)
+            if position >= 0:
+                values = parsed(table[name], text_format, f"column '{name}'")
+                table = table.set_column(position, name, values)
         return table
 
     def head(self, names: Sequence[str]) -> Any:
-        """The first rows of some columns; None of a table without rows."""
+        """The first rows of some columns; None for a table without rows."""
         first = next(self.batches(names), None)
-        return None if first is None else first.table.slice(0, HEAD)
+        return None if first is None else first.table.slice(0, HEAD_ROWS)
 
     def infer_text_types(self) -> dict[str, str]:
-        """Read text that stands for numbers or dates as such from now on; the form of each such column."""
+        """From now on parse text columns that stand for numbers or dates.
+
+        Returns
+        -------
+        dict of str to str
+            The format of each such column.
+        """
         text = [
             name
             for name, kind in self.kinds.items()
-            if kind == ColumnKind.CATEGORY and name not in self.unfit
+            if kind == ColumnKind.CATEGORY and name not in self.unusable
         ]
         table: Any = self.head(text) if text else None
-        forms = {}
+        formats = {}
         for name in text if table is not None else ():
-            levels = pc.unique(plain_text(table.select([name]))[name]).to_pylist()
-            forms[name] = form_of([each for each in levels if isinstance(each, str) and each.strip()])
-        self.forms = {name: form for name, form in forms.items() if form is not None}
-        return self.forms
+            levels = pc.unique(decode_dictionaries(table.select([name]))[name]).to_pylist()
+            formats[name] = form_of([level for level in levels if isinstance(level, str) and level.strip()])
+        self.text_formats = {
+            name: text_format for name, text_format in formats.items() if text_format is not None
+        }
+        return self.text_formats
 
     def batches(self, columns: Sequence[str], worker: int = 0, workers: int = 1) -> Iterator[Chunk]:
-        """Some columns of all rows, in order; of several workers each has some of the parts, by their number alone."""
+        """Some columns of all rows, in order.
+
+        With several workers each reads some of the parts; which ones depends on the numbers of the parts alone.
+        """
         row = 0
         for part in range(self.parts):
             if part % workers != worker:
-                row += self.sizes[part] or 0
+                row += self.part_rows[part] or 0
                 continue
-            row += yield from self._read(part, columns, row)
+            row += yield from self._chunks(part, columns, row)
             if worker == 0:
-                self._release(7)
+                self._release_above(7 / 8)
                 if self.progress is not None:
                     self.progress(f"pass {self.passes}", part, self.parts)
 
-    def _read(self, part: int, columns: Sequence[str], row: int) -> Generator[Chunk, None, int]:
-        """The batches of a part whose first row has a number in the table; in the end, how many rows they have."""
-        first, place, most = 0, self.place(part), self.batch_rows
-        long = sum(size for name, size in self.texts.items() if size > LONG and name in columns)
-        if self.memory is not None and long:
-            few = self.memory // int(16 * self.threads * long)
-            most = min(most, max(few, 16))
+    def _chunks(self, part: int, columns: Sequence[str], row: int) -> Generator[Chunk, None, int]:
+        """The chunks of a part whose first row is row `row` of the table; returns how many rows it has."""
+        rows_read, location, batch_rows = 0, self.part_name(part), self.batch_rows
+        long = sum(
+            size for name, size in self.text_bytes.items() if size > MAX_TEXT_BYTES and name in columns
+        )
+        if self.memory_limit is not None and long:
+            rows_of_long_texts = self.memory_limit // int(16 * self.threads * long)
+            batch_rows = min(batch_rows, max(rows_of_long_texts, 16))
 
         def chunk(table: Any) -> Chunk:
-            nonlocal first
-            first += table.num_rows
-            start = first - table.num_rows
-            return Chunk(self._as_meant(table), place, start, row + start)
+            nonlocal rows_read
+            start = rows_read
+            rows_read += table.num_rows
+            return Chunk(self._parse_texts(table), location, start, row + start)
 
-        # Mapped, for a loop would hold each table until the next is decoded, which then takes other memory.
-        chunks = map(chunk, self.tables(part, columns, most))
-        yield from filter(lambda one: one.table.num_rows, chunks)
-        return first
+        # `map`, because a loop would hold each table until the next is decoded, which then needs other memory.
+        chunks = map(chunk, self.part_tables(part, columns, batch_rows))
+        yield from filter(lambda chunk: chunk.table.num_rows, chunks)
+        return rows_read
 
     def run(self, start: Start) -> Any:
-        """Add every batch; the state of all of them. From the start again where a CSV column changes its type."""
+        """Run a pass.
+
+        Parameters
+        ----------
+        start : callable
+            Returns an empty state; picklable.
+
+        Returns
+        -------
+        State
+            The state of all rows.
+
+        Notes
+        -----
+        The pass starts again if a CSV column turns out to have another type than its first rows suggested.
+        """
         self.passes += 1
         try:
             while True:
                 with contextlib.suppress(TypesChanged):
-                    alone = self.threads == 1 or self.rows is None
-                    return self._alone(start()) if alone else self._together(start)
+                    one_state = self.threads == 1 or self.rows is None
+                    return self._run_here(start()) if one_state else self._run_on_threads(start)
         finally:
-            self._release(4)  # what comes after a pass needs other memory
+            self._release_above(4 / 8)  # what comes after a pass needs other memory
 
-    def _alone(self, state: State) -> State:
-        """One state; where another thread is allowed, the next batch is decoded while this one is added."""
-        # Not named here: an error would hold the batches, and they every open file.
-        return _filled(
-            state, ahead(self.batches(state.columns)) if self.ahead else self.batches(state.columns)
+    def _run_here(self, state: State) -> State:
+        """Fill one state; if another thread is allowed, it decodes the next batch meanwhile."""
+        # The batches have no name here: the traceback of an error would hold them, and they every open file.
+        return _fill(
+            state,
+            read_ahead(self.batches(state.columns)) if self.reads_ahead else self.batches(state.columns),
         )
 
-    def _together(self, start: Start) -> Any:
-        """The state of several workers; after an error or an interrupt they end at their next batch."""
+    def _run_on_threads(self, start: Start) -> Any:
+        """Fill a state on each thread and merge them; after an error or an interrupt all end at their next batch."""
         stop = threading.Event()
         with ThreadPoolExecutor(self.threads, thread_name_prefix="miscal-stream") as pool:
             try:
-                made = [pool.submit(self._some, start(), worker, stop) for worker in range(self.threads)]
-                wait(made, return_when=FIRST_EXCEPTION)
+                futures = [
+                    pool.submit(self._run_worker, start(), worker, stop) for worker in range(self.threads)
+                ]
+                wait(futures, return_when=FIRST_EXCEPTION)
             finally:
                 stop.set()
         try:
-            total, *others = (each.result() for each in made)
+            total, *others = (future.result() for future in futures)
         finally:
-            del made  # an error would hold them, and they it, with every open file
+            del futures  # an error would hold them, and they the error, with every open file
         for other in others:
             total.merge(other.arrays())
         return total
 
-    def _some(self, state: State, worker: int, stop: threading.Event) -> State:
-        """The parts of one worker."""
+    def _run_worker(self, state: State, worker: int, stop: threading.Event) -> State:
+        """Fill the state of one worker with its parts."""
         with one_of_many():
-            return _filled(
+            return _fill(
                 state,
                 takewhile(lambda _: not stop.is_set(), self.batches(state.columns, worker, self.threads)),
             )
 
-    def _release(self, eighths: int) -> None:
-        """Give back memory that a part needed where more than so much of the ceiling is held: anew it costs time."""
-        if self.memory is not None and _resident() > eighths * self.memory // 8:
-            give_back()
+    def _release_above(self, share: float) -> None:
+        """Release unused memory if the process has more than this share of the limit: allocating anew costs time."""
+        if self.memory_limit is not None and _resident_bytes() > share * self.memory_limit:
+            release_memory()
 
 
-def _filled(state: State, chunks: Iterator[Chunk]) -> State:
+def _fill(state: State, chunks: Iterator[Chunk]) -> State:
     try:
         for chunk in chunks:
             state.add(chunk)
             del chunk  # the next one is decoded into the same memory
     finally:
-        del chunks  # a refusal would keep the file open as long as it is known
+        del chunks  # the traceback of an error would keep the file open
     return state
 
 
-def _resident() -> int:
-    """Bytes of memory that this process has now; infinitely many where the system does not say."""
+def _resident_bytes() -> int:
+    """Resident memory of this process; a huge number if the system does not report it."""
     try:
-        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123  # asked after every part
-            return int(file.read().split()[1]) * PAGE
+        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123  # called after every part
+            return int(file.read().split()[1]) * PAGE_BYTES
     except OSError:
         return sys.maxsize
 
 
-def give_back(rows: int = MANY_ROWS) -> None:
-    """Return memory that many rows needed for a moment; pools and the arenas of threads would keep it."""
-    if rows < MANY_ROWS:
+def release_memory(rows: int = MIN_ROWS_TO_RELEASE) -> None:
+    """Return to the system memory that many rows needed for a moment; allocators would keep it."""
+    if rows < MIN_ROWS_TO_RELEASE:
         return
     import ctypes
 
     pa.default_memory_pool().release_unused()
-    with contextlib.suppress(OSError, AttributeError):  # only the GNU library has it
+    with contextlib.suppress(OSError, AttributeError):  # only the GNU C library has it
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def ahead(reading: Iterator[Any]) -> Iterator[Any]:
-    """Read on another thread, one batch ahead."""
+def read_ahead(iterator: Iterator[Any]) -> Iterator[Any]:
+    """Advance an iterator on another thread, one item ahead."""
     with ThreadPoolExecutor(1, thread_name_prefix="miscal-reader") as pool:
-        waiting = pool.submit(next, reading, None)
-        while (chunk := waiting.result()) is not None:
-            waiting = pool.submit(next, reading, None)
-            yield chunk
-            del chunk
+        pending = pool.submit(next, iterator, None)
+        while (item := pending.result()) is not None:
+            pending = pool.submit(next, iterator, None)
+            yield item
+            del item
 
 
-def joined(tables: Sequence[Any]) -> Any:
-    """Tables one after the other; whole numbers here and fractions there are numbers, dictionaries are text."""
+def concat_tables(tables: Sequence[Any]) -> Any:
+    """Tables one after the other; integers and fractions become numbers, dictionaries become text."""
     if len(tables) == 1:
         return tables[0]
-    return pa.concat_tables([plain_text(table) for table in tables], promote_options="permissive")
+    return pa.concat_tables([decode_dictionaries(table) for table in tables], promote_options="permissive")
 
 
-def plain_text(table: Any) -> Any:
-    """Text as text: each batch has a dictionary of its own."""
-    for place, column in enumerate(table.schema):
+def decode_dictionaries(table: Any) -> Any:
+    """The table with dictionary columns as plain text, since each batch has a dictionary of its own."""
+    for position, column in enumerate(table.schema):
         if pa.types.is_dictionary(column.type):
-            values = table[place].cast(column.type.value_type)
-            table = table.set_column(place, column.name, values)
+            values = table[position].cast(column.type.value_type)
+            table = table.set_column(position, column.name, values)
     return table

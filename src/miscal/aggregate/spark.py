@@ -1,7 +1,8 @@
-"""Spark DataFrames: the same passes, one state a partition, by `mapInArrow`; nothing is collected but states.
+"""Spark DataFrames as a source: the same passes, with one state per partition.
 
-Each task adds the Arrow batches of its partition with the kernels that a stream uses and sends one packed state back.
-A task that is lost with its executor is run again by Spark and sends the same bytes.
+Each task of `mapInArrow` adds the Arrow batches of its partition with the kernels that a stream uses, and returns one
+packed state. Only states are collected. A task that is lost with its executor is run again by Spark and returns the
+same bytes.
 """
 
 import io
@@ -17,71 +18,75 @@ from miscal.aggregate.source import Packed, Source, Start
 from miscal.data.errors import MiscalError, check_named, refusal
 from miscal.data.libraries import pa
 
-ROWS = 1 << 18  # rows that a task adds at a time: Spark's own batches are small
-STATES = 8  # states that the driver adds by itself; more are first added by tasks
-PARTITION = 40  # bits of the number of a row within its partition
-SCHEMA = "state binary, problem string"
+ROWS_PER_CHUNK = 1 << 18  # Spark's own batches are small
+MAX_STATES_ON_DRIVER = 8  # more are first merged by tasks
+ROW_BITS = 40  # of the number of a row within its partition; the higher bits are the partition
+STATE_SCHEMA = "state binary, error string"
 
 
-def packed(arrays: Packed) -> bytes:
+def pack_arrays(arrays: Packed) -> bytes:
     """Arrays as bytes."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
     return buffer.getvalue()
 
 
-def unpacked(content: bytes) -> Packed:
-    """Arrays from bytes; never code."""
+def unpack_arrays(content: bytes) -> Packed:
+    """Arrays from bytes. Nothing is unpickled, so the bytes cannot run code."""
     return dict(np.load(io.BytesIO(content), allow_pickle=False))
 
 
-def _row(state: bytes | None, problem: str | None = None) -> Any:
+def _state_row(state: bytes | None, error: str | None = None) -> Any:
     return pa.record_batch(
-        [pa.array([state], pa.binary()), pa.array([problem], pa.string())], ["state", "problem"]
+        [pa.array([state], pa.binary()), pa.array([error], pa.string())], ["state", "error"]
     )
 
 
-def _chunks(batches: Iterator[Any]) -> Iterator[Chunk]:
-    """Batches of a partition, joined to a size that is worth a call."""
+def partition_chunks(batches: Iterator[Any]) -> Iterator[Chunk]:
+    """The batches of a partition, joined to chunks that are worth a call; within a task."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    number = context.partitionId() if context is not None else 0
-    waiting: list[Any] = []
+    partition = context.partitionId() if context is not None else 0
+    pending: list[Any] = []
     first = rows = 0
 
-    def joined() -> Chunk:
-        place = f"the Spark frame, partition {number}"
-        return Chunk(pa.Table.from_batches(waiting), place, first, (number << PARTITION) + first)
+    def chunk() -> Chunk:
+        location = f"the Spark frame, partition {partition}"
+        return Chunk(pa.Table.from_batches(pending), location, first, (partition << ROW_BITS) + first)
 
     for batch in batches:
-        waiting.append(batch)
+        pending.append(batch)
         rows += batch.num_rows
-        if rows >= ROWS:
-            yield joined()
-            first, rows, waiting = first + rows, 0, []
+        if rows >= ROWS_PER_CHUNK:
+            yield chunk()
+            first, rows, pending = first + rows, 0, []
     if rows:
-        yield joined()
+        yield chunk()
 
 
 def _states(rows: Iterable[Mapping[str, Any]]) -> Iterator[Packed]:
-    """States that tasks sent; the problem of one is raised."""
+    """The states that tasks returned; the error of a task is raised."""
     for row in rows:
-        if row["problem"] is not None:
-            raise MiscalError(row["problem"])
-        yield unpacked(row["state"])
+        if row["error"] is not None:
+            raise MiscalError(row["error"])
+        yield unpack_arrays(row["state"])
 
 
-# What Spark's workers say if they run another Python than the driver, or one without this library.
-OTHER_PYTHON = ("PYTHON_VERSION_MISMATCH", "different version in worker", "No module named 'miscal'")
+# Parts of Spark's own messages if workers run another Python than the driver, or one without this library.
+WRONG_PYTHON_MESSAGES = (
+    "PYTHON_VERSION_MISMATCH",
+    "different version in worker",
+    "No module named 'miscal'",
+)
 
 
-def _collected(states: Any) -> Any:
-    """The rows that tasks sent; a worker with the wrong Python is refused in words."""
+def _collect(states: Any) -> Any:
+    """The rows that tasks returned; a worker with the wrong Python is reported as such."""
     try:
         return states.collect()
     except Exception as error:
-        if not any(words in str(error) for words in OTHER_PYTHON):
+        if not any(message in str(error) for message in WRONG_PYTHON_MESSAGES):
             raise
         got = f"the driver runs {sys.executable} (Python {sys.version_info.major}.{sys.version_info.minor})"
         hint = (
@@ -92,30 +97,30 @@ def _collected(states: Any) -> Any:
         ) from error
 
 
-def _task(start: Start, *, joins: bool) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """The task of a pass: one state for a partition, of its rows or (`joins`) of the states that it holds."""
+def _task(start: Start, *, merges_states: bool) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """The task of a pass: one state of a partition's rows or, with `merges_states`, of the states that it holds."""
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
         state = None
-        sent = (row for batch in batches for row in batch.to_pylist())
-        items: Iterator[Any] = _states(sent) if joins else _chunks(batches)
+        state_rows = (row for batch in batches for row in batch.to_pylist())
+        items: Iterator[Any] = _states(state_rows) if merges_states else partition_chunks(batches)
         try:
             for item in items:
                 state = start() if state is None else state
-                (state.merge if joins else state.add)(item)
+                (state.merge if merges_states else state.add)(item)
         except MiscalError as error:
-            yield _row(None, str(error))
+            yield _state_row(None, str(error))
             return
         if state is not None:
-            yield _row(packed(state.arrays()))
+            yield _state_row(pack_arrays(state.arrays()))
 
     return run
 
 
 class SparkSource(Source):
-    """A Spark DataFrame as a source: partitions are added where they are, states come back."""
+    """A Spark DataFrame as a source: partitions are added on the executors, only states are collected."""
 
-    words, held = "the Spark frame", True
+    description, has_unmeasured_texts = "the Spark frame", False
 
     def __init__(self, frame: Any) -> None:
         from pyspark.sql.pandas.types import to_arrow_schema
@@ -125,72 +130,60 @@ class SparkSource(Source):
 
     @cached_property
     def rows(self) -> int:
-        """How many rows there are; Spark counts them."""
+        """Number of rows; Spark counts them."""
         return int(self.frame.count())
 
     @cached_property
     def parts(self) -> int:
-        """How many partitions there are."""
+        """Number of partitions."""
         try:
             return int(self.frame.rdd.getNumPartitions())
-        except Exception:  # noqa: BLE001  # a remote session has no RDD: suppose many
-            return STATES + 1
+        except Exception:  # noqa: BLE001  # a remote session has no RDD: assume many
+            return MAX_STATES_ON_DRIVER + 1
 
-    def whole(self, columns: Sequence[str]) -> Any:
+    def load_stored(self, columns: Sequence[str]) -> Any:
         """All rows of some columns."""
-        return self._chosen(columns).toArrow()
+        return self._select(columns).toArrow()
 
-    def _chosen(self, columns: Sequence[str]) -> Any:
+    def _select(self, columns: Sequence[str]) -> Any:
         return self.frame.select(*[f"`{name.replace('`', '``')}`" for name in columns])
 
     def run(self, start: Start) -> Any:
-        """Add every partition; the state of all of them."""
+        """Run a pass, as `Source.run`; the start call is pickled."""
         self.passes += 1
         total = start()
-        states = self._chosen(total.columns).mapInArrow(_task(start, joins=False), SCHEMA)
-        if self.parts > STATES:
+        states = self._select(total.columns).mapInArrow(_task(start, merges_states=False), STATE_SCHEMA)
+        if self.parts > MAX_STATES_ON_DRIVER:
             states = states.repartition(max(2, round(self.parts**0.5))).mapInArrow(
-                _task(start, joins=True), SCHEMA
+                _task(start, merges_states=True), STATE_SCHEMA
             )
-        for state in _states(_collected(states)):
+        for state in _states(_collect(states)):
             total.merge(state)
         return total
 
 
-def recalibrated(
-    frame: Any,
-    model: Any,
-    probability: str | Sequence[str],
-    *,
-    column: str = "recalibrated",
-    logit: bool = False,
+def append_columns(
+    frame: Any, names: Sequence[str], compute: Callable[[Chunk], Any], *, columns: Sequence[str]
 ) -> Any:
-    """A Spark DataFrame with one more column: the recalibrated probability of the event, or one for each class.
+    """A Spark DataFrame with more columns of float64, computed chunk by chunk on the executors.
 
     Parameters
     ----------
     frame : Spark DataFrame
-    model : fitted recalibrator
-    probability : column of the probability, or columns of the classes
-    column : name of the new column, followed by the class where there are several
-    logit : whether the column holds log-odds
+    names : sequence of str
+        The new columns.
+    compute : callable
+        Returns the table of a chunk with the new columns at its end. It is pickled and sent to the executors.
+    columns : sequence of str
+        Columns that must be in the frame.
     """
     from pyspark.sql.types import DoubleType, StructField, StructType
 
-    names = [probability] if isinstance(probability, str) else list(probability)
-    check_named(names, frame.columns, "the Spark frame")
-    text = model.to_json()
-    made = model.output_names(column)
-    schema = StructType(
-        [*frame.schema.fields, *(StructField(name, DoubleType(), nullable=False) for name in made)]
-    )
+    check_named(columns, frame.columns, SparkSource.description)
+    new_fields = [StructField(name, DoubleType(), nullable=False) for name in names]
 
-    def apply(batches: Iterator[Any]) -> Iterator[Any]:
-        from importlib import import_module
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        for chunk in partition_chunks(batches):
+            yield from compute(chunk).to_batches()
 
-        streamed = import_module("miscal.recalibrate.out_of_core")  # above this layer: known by name alone
-        fitted = streamed.model_from(text)
-        for chunk in _chunks(batches):
-            yield from streamed.with_columns(fitted, chunk, names, made, logit=logit).to_batches()
-
-    return frame.mapInArrow(apply, schema)
+    return frame.mapInArrow(run, StructType([*frame.schema.fields, *new_fields]))

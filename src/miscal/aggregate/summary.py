@@ -147,7 +147,7 @@ class Summary:
             "columns": {
                 word: {name: each.kind for name, each in getattr(self, word).items()} for word in KINDS
             },
-            "tallies": {name: tally.described() for name, tally in self._tallies().items()},
+            "tallies": {name: tally.describe() for name, tally in self._tallies().items()},
         }
         save_arrays(path, SCHEMA, header, self.arrays())
 
@@ -161,7 +161,7 @@ class Summary:
 
 def _rebuilt(header: Plain, arrays: dict[str, Array]) -> Summary:
     def tally(name: str) -> Tally:
-        return Tally.rebuilt(header["tallies"][name], arrays, f"{name}/")
+        return Tally.rebuild(header["tallies"][name], arrays, f"{name}/")
 
     def columns(word: str) -> Any:
         made = {}

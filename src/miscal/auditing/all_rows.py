@@ -16,7 +16,7 @@ from miscal.aggregate import streaming
 from miscal.aggregate.column_roles import ColumnRoles
 from miscal.aggregate.requests import SCORE, ConditionCells, CrossedCells, LevelCells, RangeCells, Request
 from miscal.aggregate.sample import GatheredRows
-from miscal.aggregate.streaming import largest_rows
+from miscal.aggregate.streaming import largest_residual_rows
 from miscal.aggregate.summary import ColumnSums, Summary, coarsened
 from miscal.aggregate.tally import Tally
 from miscal.auditing.column_choice import left_out, reason_aside
@@ -139,7 +139,7 @@ class AllRows:
         score = added.tallies[score_cells]
         if ranks is not None:
             scores, score = score, coarsened(score, score_edges)
-        unread = (left_out(name, added.rows, reason) for name, reason in added.aside)
+        unread = (left_out(name, added.rows, reason) for name, reason in added.excluded)
         variables: dict[str, ColumnSums] = {}
         fields: dict[str, ColumnSums] = {}
         for cut, request in zip(cuts, column_cells, strict=True):
@@ -197,7 +197,7 @@ def measured_on_all(
     noise = from_sums.noise_of_sums(
         summary.grid, outcome_weights=summary.outcome_weights, sampled=sampled.noise
     )
-    lookup = partial(largest_rows, every.source, every.roles)
+    lookup = partial(largest_residual_rows, every.source, every.roles)
     rows = looked.rows = replace(sampled, noise=noise, scale=scale, lookup=lookup)
     look_at_sums(looked, summary, random_state)
     looked.pairs = [

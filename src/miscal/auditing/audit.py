@@ -9,8 +9,8 @@ from typing import Any
 
 from miscal.aggregate.column_roles import ColumnRoles
 from miscal.aggregate.in_memory import tally
-from miscal.aggregate.sample import GatheredRows, gather, half_of_memory, levels_that_fit, rows_that_fit
-from miscal.aggregate.source import give_back, open_source
+from miscal.aggregate.sample import GatheredRows, default_memory_limit, gather, levels_that_fit, rows_that_fit
+from miscal.aggregate.source import open_source, release_memory
 from miscal.auditing import column_choice
 from miscal.auditing.all_rows import AllRows, measured_on_all
 from miscal.auditing.column_choice import MAX_LEVELS, left_out, named
@@ -235,14 +235,16 @@ def look_at_table(data: Any, wanted: AuditOptions, options: Plain, memory: Any) 
     limit = None  # of rows to gather: none where the table is in memory already
     if memory is not None or source_of(data) is not None or source.rows is None:
         # Of a cluster's driver.
-        ceiling = memory or ("1GB" if library_of(data) == "pyspark" else half_of_memory())
-        limit = rows_that_fit(ceiling, source.kinds, source.texts)
+        ceiling = memory or ("1GB" if library_of(data) == "pyspark" else default_memory_limit())
+        limit = rows_that_fit(ceiling, source.kinds, source.text_bytes)
         if (source.rows or 0) > limit:
             limit = min(limit, MOST_SAMPLED[wanted.effort])
     rows = gather(source, roles, kept, limit=limit, target=wanted.target)
     roles = rows.roles or roles
-    give_back(rows.predictions.rows)
-    unread = [left_out(name, rows.rows, reason) for name, reason in rows.aside if name not in wanted.ignore]
+    release_memory(rows.predictions.rows)
+    unread = [
+        left_out(name, rows.rows, reason) for name, reason in rows.excluded if name not in wanted.ignore
+    ]
     if memory is not None:
         wanted = replace(wanted, max_levels=min(wanted.max_levels, levels_that_fit(memory, rows.predictions)))
     if rows.complete:

@@ -81,10 +81,10 @@ def named(columns: Any) -> list[str]:
 def usable_columns(source: Source, roles: Any, by: Names | None, ignore: Names) -> list[str]:
     """The columns of a table to look at: those asked for, or all that can be; refuses names that it does not have."""
     known = [name for name in source.kinds if name not in roles.names]
-    source.check([name for name, _ in source.aside if name in (by or ())])
-    aside = dict(source.aside)
+    source.check_columns([name for name, _ in source.excluded if name in (by or ())])
+    aside = dict(source.excluded)
     check_named((name for name in (*(by or ()), *ignore) if name not in aside), known, "the data")
-    left = {*ignore, *source.unfit} if by is None else {*ignore, *known}.difference(by)
+    left = {*ignore, *source.unusable} if by is None else {*ignore, *known}.difference(by)
     return [name for name in known if name not in left]
 
 

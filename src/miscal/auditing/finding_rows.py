@@ -59,5 +59,5 @@ def _frame_columns(data: Any, conjunction: Conjunction) -> tuple[int, Columns]:
     }
     source = open_source({name: frame[name] for name in ranged.intersection(frame)})
     source.infer_text_types()
-    numeric = frame_of(source.loaded(source.names), "'data'")
+    numeric = frame_of(source.load(source.names), "'data'")
     return len(frame[next(iter(frame))]), Columns({**frame, **numeric})

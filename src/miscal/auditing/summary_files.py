@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from miscal.aggregate.column_roles import ColumnRoles
-from miscal.aggregate.sample import ADDED, gather, levels_that_fit, rows_that_fit
+from miscal.aggregate.sample import BYTES_PER_ADDED_LEVEL, gather, levels_that_fit, rows_that_fit
 from miscal.aggregate.source import open_source
 from miscal.aggregate.summary import ColumnSums, Summary
 from miscal.auditing.all_rows import AllRows, column_like, cuts_like, cuts_of, look_at_sums, score_edges
@@ -114,13 +114,13 @@ def tally_of(
     if like is not None:
         by = by or [*like.variables, *like.fields]
     kept = usable_columns(source, roles, by, ignore)
-    limit = min(rows_that_fit(memory, source.kinds, source.texts), SAMPLED)
+    limit = min(rows_that_fit(memory, source.kinds, source.text_bytes), SAMPLED)
     rows = gather(source, roles, kept, limit=limit, scores=True)
     compared = pair(rows.predictions)
-    max_levels = min(max_levels, levels_that_fit(memory, rows.predictions, ADDED))
+    max_levels = min(max_levels, levels_that_fit(memory, rows.predictions, BYTES_PER_ADDED_LEVEL))
     # A column of one level here (the day) may have others in the tallies that this one is added to.
     columns, aside = chosen_columns(rows.predictions, by, ignore, max_levels, constants=True)
-    unread = [left_out(name, rows.rows, reason) for name, reason in rows.aside if name not in ignore]
+    unread = [left_out(name, rows.rows, reason) for name, reason in rows.excluded if name not in ignore]
     if like is None:
         grid, edges = None, score_edges(compared)
         parts = (fine_part(column, compared.weight, compared.count) for column in columns)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from miscal.aggregate.tally import HIGH_UNIT, LOW_UNIT, carried
+from miscal.aggregate.tally import HIGH_UNIT, LOW_UNIT, carry_limbs
 from miscal.cells.ranges import Bins, edges_for, ends_of
 from miscal.data.arrays import Array
 from miscal.data.checks import refuse_rows, truth
@@ -293,7 +293,7 @@ def rank_sums(rows: Ranked) -> RankSums:
     sums = np.append(sums, sums[:, :1], axis=1)
     if weights.whole:  # the difference is taken before it is rounded
         sums[:, -1, 0] -= counts[:, 0].astype(np.int64) << 20
-        sums = carried(sums) @ [HIGH_UNIT, LOW_UNIT]
+        sums = carry_limbs(sums) @ [HIGH_UNIT, LOW_UNIT]
     else:
         sums[:, -1] -= counts[:, 0]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -315,4 +315,4 @@ def _block_sums(rows: Ranked, weights: TargetData, start: int, stop: int) -> tup
     if weights.second is not None:
         size = np.bincount(place, None if weights.count is None else weights.count[start:stop], bins)
         second = np.bincount(place, weights.second[start:stop], bins)
-    return counts, carried(limbs) if whole else sums, size.astype(np.int64), second
+    return counts, carry_limbs(limbs) if whole else sums, size.astype(np.int64), second

@@ -111,7 +111,7 @@ def _opened(
 ) -> tuple[Any, Any, Any]:
     """A table, which columns mean what, and its rows: all of them, or a sample."""
     from miscal.aggregate.column_roles import ColumnRoles
-    from miscal.aggregate.sample import gather, half_of_memory, rows_that_fit
+    from miscal.aggregate.sample import default_memory_limit, gather, rows_that_fit
     from miscal.aggregate.source import open_source
 
     named = {"outcome": options.get("outcome"), "probability": options.get("probability", prediction)}
@@ -124,7 +124,11 @@ def _opened(
     roles = ColumnRoles.from_options(where, options | {"probability": probability})
     source = open_source(data, memory)
     in_memory = memory is None and source.rows is not None and not isinstance(data, (str, PathLike))
-    limit = None if in_memory else rows_that_fit(memory or half_of_memory(), source.kinds, source.texts)
+    limit = (
+        None
+        if in_memory
+        else rows_that_fit(memory or default_memory_limit(), source.kinds, source.text_bytes)
+    )
     return source, roles, gather(source, roles, columns, limit=limit)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 from miscal.data.errors import warn
 from miscal.recalibrate import out_of_core
 
+<<<<<<< HEAD
 RENAMED = ("apply_to", "fit_to", "load_model")
 
 
@@ -13,3 +14,199 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'miscal.recalibrate.in_parts' has no attribute '{name}'")
     warn(f"import {name} from miscal.recalibrate.out_of_core: miscal.recalibrate.in_parts was renamed")
     return getattr(out_of_core, name)
+=======
+from miscal.aggregate.column_roles import Chunk, ColumnRoles, with_location
+from miscal.aggregate.requests import SCORE, RangeCells
+from miscal.aggregate.sample import GatheredRows, gather, rows_that_fit
+from miscal.aggregate.source import open_source, read_ahead
+from miscal.aggregate.streaming import add_up
+from miscal.data.arrays import Plain, flat, named_by
+from miscal.data.errors import MiscalError, check_named, refusal, refusing
+from miscal.data.files import TypesChanged
+from miscal.data.libraries import csv, pa, pq
+from miscal.data.outputs import check_file, writing
+from miscal.data.sources import probabilities_given
+from miscal.metrics.from_sums import grid_rows
+from miscal.recalibrate.base import Recalibrator
+from miscal.recalibrate.by_columns.groups import GroupWise
+from miscal.recalibrate.shapes import HistogramBinning
+
+DEFAULT = "1GB"
+
+
+def fit_to(
+    model: Recalibrator,
+    source: Any,
+    *,
+    outcome: str,
+    probability: str,
+    weight: str | None = None,
+    memory: Any = None,
+    **options: Any,
+) -> Recalibrator:
+    """Fit a recalibrator to a table that may be larger than memory.
+
+    ``fitted_from_`` of the model says from what: "all rows"; "bins" (the rates of all rows, edges of equal support from
+    a sample); "grid", with the largest share of the rows that one of its cells has: the running total of the isotonic
+    values, in order of the score, then differs from the exact one by at most that share of all rows; or "sample".
+
+    Parameters
+    ----------
+    model : a recalibrator that looks at the score alone, or `GroupWise` of one, for two classes
+    source : path (a file, a folder, a pattern), a frame, a lazy frame, or a Spark DataFrame
+    outcome, probability, weight : names of columns
+    memory : ceiling, such as "600MB"; it also says how many rows are kept
+    options : positive, logit and clip, as in `miscal.read`
+
+    Returns
+    -------
+    Recalibrator
+        The same model, fitted.
+    """
+    roles = ColumnRoles(outcome, probability, weight, **options)
+    if roles.response != "binary" or "binary" not in model.responses:
+        hint = "load a sample and call choose(..., response=...)"
+        raise refusal("is fitted in parts to probabilities", type(model).__name__, hint=hint)
+    model.check_parameters()
+    opening = open_source(source, memory or DEFAULT)
+    names = _names(model)
+    check_named([*roles.names, *names], opening.kinds, opening.description)
+    limit = rows_that_fit(
+        memory or DEFAULT, {name: opening.kinds[name] for name in names}, opening.text_bytes
+    )
+    rows = gather(opening, roles, names, limit=limit, target="positive")
+    if rows.complete or names:
+        p = rows.predictions
+        model.fit(p.probability, p.outcome, p.columns if names else None, sample_weight=p.weight)
+        model.fitted_from_ = {"how": "all rows"} if rows.complete else {"how": "sample", "rows": p.rows}
+    else:
+        model.fitted_from_ = _from_grid(model, rows, opening, roles)
+        model.n_rows_ = rows.rows - rows.ignored
+    return model
+
+
+def _names(model: Recalibrator) -> list[str]:
+    """Columns that a recalibrator needs beside the score."""
+    inner = model.recalibrator if isinstance(model, GroupWise) else model
+    if inner.uses_columns:
+        hint = "it needs columns beside the score: load a sample"
+        raise refusal("cannot be fitted in parts", type(inner).__name__, hint=hint)
+    if not isinstance(model, GroupWise):
+        return []
+    chosen = [model.columns] if isinstance(model.columns, str) else list(model.columns or ())
+    if not chosen or not all(isinstance(name, str) for name in chosen):
+        got = f"got {model.columns!r}"
+        raise refusal("must name the columns", "'columns'", got=got, hint="of the table")
+    return chosen
+
+
+def _from_grid(model: Recalibrator, rows: GatheredRows, opening: Any, roles: ColumnRoles) -> Plain:
+    """Fit to a grid of the score over all rows; rates of bins are those of all rows."""
+    grid = rows.scores
+    assert grid is not None
+    if isinstance(model, HistogramBinning):
+        p = rows.predictions
+        model.fit(p.probability, p.outcome, sample_weight=p.weight)
+        if not model.identity_:
+            bins = RangeCells(SCORE, model.edges_)
+            tally = add_up(opening, roles, "positive", [bins]).tallies[bins]
+            model.values_ = model.rates(tally.observed, tally.weight, tally.rows.sum())
+        return {"how": "bins"}
+    one = grid_rows(grid)
+    # The public way to fit: every check, and the state that JSON carries, come from it.
+    model.fit(one.predicted, one.observed, sample_weight=one.first)
+    share = float(grid.weight.max() / grid.weight.sum())
+    return {"how": "grid", "cells": int(np.count_nonzero(grid.weight)), "largest_share": share}
+
+
+def load_model(path: str | Path) -> Recalibrator:
+    """Read a recalibrator that was saved as JSON."""
+    check_file(path)
+    with refusing("cannot be read", f"'{path}'"):
+        text = Path(path).read_text(encoding="utf-8")
+    try:
+        return model_from(text)
+    except MiscalError as error:
+        raise type(error)(f"'{path}': {error}") from error
+
+
+def model_from(text: str) -> Recalibrator:
+    """A recalibrator from its JSON, whichever class it is of."""
+    made = Recalibrator.from_json(text)
+    made.check_fitted()
+    return made
+
+
+def with_columns(
+    model: Recalibrator, chunk: Chunk, names: Sequence[str], made: Sequence[str], *, logit: bool
+) -> Any:
+    """A batch with the recalibrated probabilities (or means) as further columns."""
+    table = chunk.table
+    try:
+        vectors = {name: flat(table[name], f"column '{name}'") for name in names}
+        given = vectors[names[0]] if model.is_mean() else probabilities_given(vectors, logit=logit)
+        found = model.mapped(model.checked(given), table)
+    except MiscalError as error:
+        raise type(error)(with_location(str(error), chunk)) from error
+    for name, values in zip(made, found.T[-len(made) :], strict=True):  # of two classes, that of class 1
+        table = table.append_column(name, pa.array(values))
+    return table
+
+
+def apply_to(
+    model: Recalibrator,
+    source: Any,
+    probability: Sequence[str],
+    out: str | Path,
+    *,
+    logit: bool = False,
+    column: str = "recalibrated",
+    memory: Any = None,
+) -> int:
+    """Write a table with recalibrated probabilities beside its columns, batch by batch, whole or not at all.
+
+    Returns
+    -------
+    int
+        How many rows were written.
+    """
+    table = open_source(source, memory or DEFAULT)
+    known = list(table.kinds)
+    probability = [name for given in probability for name in named_by(given, known)]
+    check_named(probability, known, f"'{source}'")
+    made = model.names_of(column)
+    for name in made:
+        if name in known:
+            raise refusal(
+                "must be a new name", "'column'", got=f"the table has '{name}'", hint="--column NAME"
+            )
+    table.check_columns([*known, *(name for name, _ in table.excluded)])
+    while True:
+        chunks = read_ahead(table.batches(known))
+        tables = (with_columns(model, chunk, probability, made, logit=logit) for chunk in chunks)
+        with contextlib.suppress(TypesChanged):  # of a CSV file: from the start again
+            return _written(tables, table.description, Path(out))
+
+
+def _written(tables: Iterator[Any], words: str, out: Path) -> int:
+    """Write under another name, then rename."""
+    rows = 0
+    first = next(tables, None)
+    if first is None:
+        raise refusal("must have at least one row", f"'{words}'", got="it is empty")
+    # Text as text: batches have dictionaries of their own.
+    kinds = (
+        each.type.value_type if pa.types.is_dictionary(each.type) else each.type for each in first.schema
+    )
+    schema = pa.schema(list(zip(first.schema.names, kinds, strict=True)))
+    with writing([out]) as (temporary,):
+        if out.suffix.lower() == ".csv":
+            writer = csv.CSVWriter(str(temporary), schema)
+        else:
+            writer = pq.ParquetWriter(temporary, schema, compression="zstd", write_page_checksum=True)
+        with writer:
+            for table in chain([first], tables):
+                writer.write_table(table.cast(schema))
+                rows += table.num_rows
+    return rows
+>>>>>>> c250ec2d (Name sources, states, requests and coders by what they hold, and move the Spark recalibration up)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.aggregate.source import give_back
+from miscal.aggregate.source import release_memory
 from miscal.auditing.search.candidates import (
     AVERAGE,
     Candidate,
@@ -119,7 +119,7 @@ def look(
     mended = cross_fitted_score(compared, wanted.random_state)
     noise = choose_null(compared, "bernoulli"), cluster_spread(compared)
     rows = SearchContext(compared, replace(compared, predicted=mended), *noise, grid=score_grid(compared))
-    give_back(compared.rows)
+    release_memory(compared.rows)
     said = wanted.score if compared.target == "positive" else None
     looked = TargetSearch(target, scope, rows, score, fine_sums(compared), said)
     chosen = curve_rows(compared.rows, wanted.random_state)

@@ -12,7 +12,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from miscal.aggregate.source import give_back
+from miscal.aggregate.source import release_memory
 from miscal.aggregate.subpopulations import ordered
 from miscal.auditing.search.candidates import Candidate, RowMaskSegment, TargetSearch, box_place
 from miscal.auditing.search.cell_grids import LARGE, CellGrid, best_boxes, family_of, group_of, sums_of
@@ -192,7 +192,7 @@ def look_at_subpopulations(predictions: Predictions, looked: TargetSearch, wante
         # More draws than are ever made, so that the inequality takes over; signs cannot be flipped but by simulation.
         flips = looked.rows.noise.null == Null.RESIDUAL
         draws = max(LEAST_DRAWS, int(WORK / (rows * partitions))) if flips else int(2e8 / rows) + 2
-    give_back(rows)
+    release_memory(rows)
     result = by_subpopulation(
         predictions,
         names,
@@ -202,7 +202,7 @@ def look_at_subpopulations(predictions: Predictions, looked: TargetSearch, wante
         random_state=wanted.random_state,
     )
     factor = _times_more(alone, chosen)
-    give_back(rows)
+    release_memory(rows)
     looked.searched["subpopulations"] = (
         int(result.table.rows * factor),
         _places(predictions, looked, result, factor),
