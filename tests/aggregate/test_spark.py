@@ -209,12 +209,8 @@ def test_subpopulations_of_a_frame_are_those_of_memory(spark, made, path, asked)
 
 def test_a_recalibrator_within_groups_is_fitted_to_a_frame_and_applied_as_a_column(spark, made, path):
     from miscal.recalibrate import GroupWise, IsotonicCalibration
-<<<<<<< HEAD
-    from miscal.recalibrate.out_of_core import fit_to
-=======
-    from miscal.recalibrate.in_parts import fit_to
     from miscal.recalibrate.on_spark import recalibrated
->>>>>>> c250ec2d (Name sources, states, requests and coders by what they hold, and move the Spark recalibration up)
+    from miscal.recalibrate.out_of_core import fit_to
 
     frame = spark.read.parquet(str(path)).repartition(4)
     asked = GroupWise(IsotonicCalibration(), columns=["flag"], pooling=False)

@@ -92,7 +92,8 @@ class FileSource(Source):
     def _stored_kinds(self) -> dict[str, ColumnKind]:
         kinds = {name: [kind_of(file.types[name]) for file in self.files] for name in self.common}
         return {
-            name: joined_kind(kinds_by_file) or kinds_by_file[0]  # `check_columns` rejects kinds that do not join
+            name: joined_kind(kinds_by_file)
+            or kinds_by_file[0]  # `check_columns` rejects kinds that do not join
             for name, kinds_by_file in kinds.items()
         }
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from miscal.aggregate.column_roles import Chunk, ColumnRoles, located
+from miscal.aggregate.column_roles import Chunk, ColumnRoles, with_location
 from miscal.aggregate.requests import SCORE, RangeCells
 from miscal.aggregate.sample import GatheredRows, gather, rows_that_fit
-from miscal.aggregate.source import ahead, open_source
+from miscal.aggregate.source import open_source, read_ahead
 from miscal.aggregate.streaming import add_up
 from miscal.data.arrays import Plain, flat, named_by
 from miscal.data.errors import MiscalError, check_named, refusal, refusing
@@ -68,8 +68,10 @@ def fit_to(
     model.check_parameters()
     opening = open_source(source, memory or DEFAULT)
     names = _names(model)
-    check_named([*roles.names, *names], opening.kinds, opening.words)
-    limit = rows_that_fit(memory or DEFAULT, {name: opening.kinds[name] for name in names}, opening.texts)
+    check_named([*roles.names, *names], opening.kinds, opening.description)
+    limit = rows_that_fit(
+        memory or DEFAULT, {name: opening.kinds[name] for name in names}, opening.text_bytes
+    )
     rows = gather(opening, roles, names, limit=limit, target="positive")
     if rows.complete or names:
         p = rows.predictions
@@ -143,7 +145,7 @@ def with_columns(
         given = vectors[names[0]] if model.predicts_means() else probabilities_given(vectors, logit=logit)
         found = model.map_checked(model.check_prediction(given), table)
     except MiscalError as error:
-        raise type(error)(located(str(error), chunk)) from error
+        raise type(error)(with_location(str(error), chunk)) from error
     for name, values in zip(made, found.T[-len(made) :], strict=True):  # of two classes, that of class 1
         table = table.append_column(name, pa.array(values))
     return table
@@ -176,12 +178,12 @@ def apply_to(
             raise refusal(
                 "must be a new name", "'column'", got=f"the table has '{name}'", hint="--column NAME"
             )
-    table.check([*known, *(name for name, _ in table.aside)])
+    table.check_columns([*known, *(name for name, _ in table.excluded)])
     while True:
-        chunks = ahead(table.batches(known))
+        chunks = read_ahead(table.batches(known))
         tables = (with_columns(model, chunk, probability, made, logit=logit) for chunk in chunks)
         with contextlib.suppress(TypesChanged):  # of a CSV file: from the start again
-            return _written(tables, table.words, Path(out))
+            return _written(tables, table.description, Path(out))
 
 
 def _written(tables: Iterator[Any], words: str, out: Path) -> int:
