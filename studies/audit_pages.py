@@ -25,8 +25,8 @@ import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import miscal
+from miscal.report.codec import report_from
 from miscal.report.html.sections.score import verdict
-from miscal.report.model import read_document
 from studies.needs import need
 
 # Columns that tell the outcome, or that no model should see, are dropped.
@@ -87,7 +87,7 @@ def written(name: str, out: Path, share: float = 1.0) -> dict[str, Any]:
         print(f"  {line}")
     clean = [entry["where"] for entry in result.clean]
     print(f"  clean: {', '.join(clean)}", flush=True)
-    sentence = verdict(read_document(result.document)).sentence
+    sentence = verdict(report_from(result.document)).sentence
     return {"rows": rows, "page_kb": round(size / 1e3), "verdict": sentence, "findings": heads, "clean": clean}
 
 

@@ -25,8 +25,8 @@ def check_calibrated(data: Any, **options: Any) -> None:
     from miscal.auditing.gates import GATES, gates_of, judge
 
     gates = gates_of({name: options.pop(name) for name in GATES if name in options}, "'{1}'")
-    baseline = Audit.load(gates.no_new_findings).document if gates.no_new_findings else None
-    judged = judge(audit(data, **options).document, gates, baseline)
+    baseline = Audit.load(gates.no_new_findings).report if gates.no_new_findings else None
+    judged = judge(audit(data, **options).report, gates, baseline)
     failed = [f"\n  {each.line}" for each in judged if not each.passed]
     if failed:
         pytest.fail(f"not calibrated:{''.join(failed)}", pytrace=False)

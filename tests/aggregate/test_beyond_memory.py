@@ -217,8 +217,8 @@ def test_a_column_of_one_value_that_is_asked_for_is_one_range(held, tmp_path, mo
     wanted = {"all": [count.sum()], "some": [count.sum() - missing, missing]}
     for name, rows in wanted.items():
         cells = found.carriers[f"variable:{name}"]
-        assert cells["rows"].tolist() == cells["fine"]["rows"].tolist() == rows
-        assert cells["edges"].tolist() == cells["fine"]["edges"].tolist() == [3.5, 3.5]
+        assert cells.rows.tolist() == cells.fine.rows.tolist() == rows
+        assert cells.edges.tolist() == cells.fine.edges.tolist() == [3.5, 3.5]
 
 
 @pytest.mark.parametrize(("response", "happened"), [("real", 0.0), ("count", 0.0), ("real", 1e-9)])

@@ -92,7 +92,7 @@ def _called_missing() -> pa.Table:
 def test_a_level_called_missing_is_not_what_is_missing():
     made = _called_missing()
     audit = miscal.audit(made, effort="quick", **NAMES)
-    labels = audit.carriers["field:f"]["label"]
+    labels = audit.carriers["field:f"].label
     assert len(set(labels)) == len(labels) == 5
     compared = audit.compare(audit)
     assert compared.better == compared.worse == []

@@ -20,6 +20,7 @@ import pytest
 
 import miscal
 from miscal.report.findings import Finding
+from miscal.report.model import AuditReport
 
 DIALECTS = ("duckdb", "sqlite", "postgres")
 SERVER = Path("/usr/lib/postgresql")
@@ -147,7 +148,7 @@ def levels() -> list[Finding]:
 def test_awkward_levels_and_edges(dialect: str, request: pytest.FixtureRequest) -> None:
     frame = table()
     ask = opened(dialect, frame, request)
-    audit = miscal.Audit({}, [])
+    audit = miscal.Audit(AuditReport())
     for finding in levels():
         clause = finding.to_sql(dialect)
         assert clause.isprintable()

@@ -26,7 +26,7 @@ from miscal.results import Result
 
 RENAMED_KEYS: dict[str, str] = {}
 RENAMED_VALUES: dict[str, str] = {}
-NEW_KEYS: frozenset[str] = frozenset()
+NEW_KEYS: frozenset[str] = frozenset({"coded_notes", "coded_note", "coded_reason"})
 
 # Sentences and words made for a reader: never compared, whatever holds them.
 PROSE = frozenset(

@@ -11,12 +11,11 @@ import pytest
 
 import miscal
 from miscal.datasets import flights, planted
-from miscal.report.codec import plain
+from miscal.report.codec import plain, report_from
 from miscal.report.findings import Finding
 from miscal.report.html.page import to_html
 from miscal.report.html.sections.findings import _families, findings
 from miscal.report.html.sections.score import verdict
-from miscal.report.model import read_document
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +71,7 @@ def test_findings_of_the_same_columns_share_a_card() -> None:
          "observed": 0.2, "gap": 0.3, "interval": [0.1, 0.5], "events_off": 3.0, "p_value": 0.01, "code": "MC201"}
         for k in range(11)
     ]  # fmt: skip
-    made = findings(read_document({"schema": "miscal.audit/1", "findings": every, "unlisted": 3}))
+    made = findings(report_from({"schema": "miscal.audit/1", "findings": every, "unlisted": 3}))
     assert made.count("<h3") == 1
     assert "10 more places of the same column" in made
     assert "and 2 more, in the CSV and the JSON" in made
@@ -132,4 +131,4 @@ def test_the_verdict_says_first_what_is_most_wrong(
         "predicted": 0.2 + gap, "observed": 0.2, "gap": {"value": gap, "p_value": 0.001},
         "expected": {"value": expected, "p_value": 0.001}, "slope": {"value": sum(slope) / 2, "interval": list(slope)},
     }  # fmt: skip
-    assert verdict(read_document({"schema": "miscal.audit/1", "score": score})).sentence.startswith(opening)
+    assert verdict(report_from({"schema": "miscal.audit/1", "score": score})).sentence.startswith(opening)

@@ -8,8 +8,8 @@ import pytest
 
 import miscal
 from miscal.cli import main
+from miscal.report.codec import report_from
 from miscal.report.html.sections.score import verdict
-from miscal.report.model import read_document
 
 
 def _table(said: float = 0.0, events: int = 5, rows: int = 300, seed: int = 0, n: int = 10_000) -> dict:
@@ -35,7 +35,7 @@ def test_rows_said_never_to_happen_that_happened_are_a_finding(said):
     assert (heads[0].kind, heads[0].code, heads[0].rows) == ("score", "MC102", 300)
     assert heads[0].observed == pytest.approx(5 / 300)
     assert heads[0].interval[1] < 0
-    sentence = verdict(read_document(found.document)).sentence
+    sentence = verdict(report_from(found.document)).sentence
     assert "No error" not in sentence
     assert "300 rows" in sentence
     assert "5 happened" in sentence

@@ -48,7 +48,7 @@ def test_the_spread_is_that_of_sums_over_clusters(rng: np.random.Generator) -> N
     y = (np.repeat(rng.random(60), 10) < p).astype(int)
     frame = {"y": y, "p": p, "patient": patient, "ward": ward}
     found = audit(frame, outcome="y", probability="p", cluster="patient", effort="quick")
-    noise = found.carriers["field:ward"]["residual2"]
+    noise = found.carriers["field:ward"].residual2
     for cell, level in enumerate("ab"):
         rows = ward == level
         sums = np.bincount(patient[rows], (y - p)[rows])
@@ -56,7 +56,7 @@ def test_the_spread_is_that_of_sums_over_clusters(rng: np.random.Generator) -> N
         by_rows = np.sum((y - p)[rows] ** 2)
         assert noise[cell] / by_rows == pytest.approx(max(expected, 1.0), rel=1e-9)
         plain = audit(frame, outcome="y", probability="p", effort="quick")
-        assert plain.carriers["field:ward"]["residual2"][cell] == pytest.approx(by_rows, rel=1e-9)
+        assert plain.carriers["field:ward"].residual2[cell] == pytest.approx(by_rows, rel=1e-9)
 
 
 def test_cells_whose_noise_over_clusters_is_not_kept_are_not_compared() -> None:

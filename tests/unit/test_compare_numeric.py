@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from miscal.auditing.audit import Audit, audit
-from miscal.auditing.compare import SUMS
+from miscal.auditing.compare import SUM_NAMES
 from miscal.cells.ranges import shared_edges
 from miscal.report.html.page import to_html
 
@@ -51,7 +51,7 @@ def found_the_change(compared: Any) -> None:
 
 def test_a_change_above_a_value_is_named(tmp_path: Path) -> None:
     before, after = audited(period(1)), audited(period(2, worse=0.8))
-    assert before.carriers["variable:income"]["edges"].tolist() != after.carriers["variable:income"]["edges"].tolist()
+    assert before.carriers["variable:income"].edges.tolist() != after.carriers["variable:income"].edges.tolist()
     found_the_change(before.compare(after))
     for name, each in (("before", before), ("after", after)):
         each.save(tmp_path / f"{name}.miscal")
@@ -75,8 +75,8 @@ def test_the_fine_sums_add_up_to_those_shown() -> None:
     rng = np.random.default_rng(3)
     data = {**period(1), "w": rng.integers(0, 3, 6_000).astype(float)}
     cells = audited(data, weight="w").carriers["variable:height"]
-    for name in SUMS:
-        assert sum(cells["fine"][name]) == pytest.approx(sum(cells[name]), rel=1e-9)
+    for name in SUM_NAMES:
+        assert sum(getattr(cells.fine, name)) == pytest.approx(sum(getattr(cells, name)), rel=1e-9)
 
 
 @pytest.mark.usefixtures("without_smooth_noise")

@@ -12,9 +12,9 @@ import pytest
 from miscal.auditing.audit import Audit, audit
 from miscal.auditing.gates import Gates, judge
 from miscal.auditing.same_finding import same_finding
+from miscal.report.codec import report_from
 from miscal.report.findings import Finding, flat
 from miscal.report.html.sections.score import verdict
-from miscal.report.model import read_document
 
 pytestmark = pytest.mark.usefixtures("without_smooth_noise")
 
@@ -68,7 +68,7 @@ def test_each_place_once_and_counts_are_counts() -> None:
     found = audited(20_000, 5, nba=0.7, everywhere=0.3)
     every = [finding.where for finding in flat(found.findings)]
     assert len(every) == len(set(every))
-    document = read_document(found.document)
+    document = report_from(found.document)
     assert (
         document.explained == sum(len(head.explained) for head in document.findings) == len(every) - len(found.findings)
     )
@@ -80,7 +80,7 @@ def test_the_whole_table_is_spoken_of_by_its_shape() -> None:
     assert (whole.where, whole.form) == ("the whole table", "too extreme")
     assert "more happened than predicted" not in whole.sentence
     assert "more predicted than happened" not in whole.sentence
-    assert "too extreme" in verdict(read_document(found.document)).sentence
+    assert "too extreme" in verdict(report_from(found.document)).sentence
 
 
 def test_the_sign_of_a_mean_within_noise_does_not_make_two_findings() -> None:

@@ -18,9 +18,9 @@ from miscal.data.errors import MiscalError
 from miscal.data.outputs import write_together
 from miscal.data.predictions import Predictions
 from miscal.recalibrate import GroupWise, Identity, PlattScaling, Recalibrator, TemperatureScaling
+from miscal.report.codec import report_from
 from miscal.report.html.gap_figures import gap_pairs
 from miscal.report.html.page import to_html
-from miscal.report.model import read_document
 from tests.commands import run
 
 FEW = {"platt": PlattScaling(), "groups": GroupWise(PlattScaling(), columns=["state"])}
@@ -205,7 +205,7 @@ def test_what_is_left_comes_first() -> None:
     gaps = {"before": {"gap": 0.1}, "after": {"gap": 0.05, "interval": [0.0, 0.1]}}
     verdicts = ("gone", "new", "gone", "remaining", "smaller", "larger")
     places = [{"where": "here", "verdict": word, **gaps} for word in verdicts]
-    document = read_document({"schema": "miscal.audit/1", "repaired_by": {}, "repair": places})
+    document = report_from({"schema": "miscal.audit/1", "repaired_by": {}, "repair": places})
     found = re.findall(r"here: (\w+)", str(gap_pairs(document.repaired.places).marks))
     assert found == ["new", "larger", "remaining", "smaller", "gone", "gone"]
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from miscal import Predictions, by_score
-from miscal.report.codec import plain, read_record
+from miscal.report.codec import plain
 from miscal.report.findings import Finding
 from miscal.report.html import column_figures as columns
 from miscal.report.html import gap_figures as gaps
@@ -48,15 +48,15 @@ PERIODS: dict[str, Any] = {
 
 def of_entry(draw: Callable[..., Figure]) -> Callable[[dict[str, Any]], Figure]:
     """Draw a result as it stands in the document."""
-    return lambda result: draw(read_record(ResultView, result))
+    return lambda result: draw(ResultView.from_dict(result))
 
 
 def cells(result: dict[str, Any]) -> Cells:
-    return read_record(ResultView, result).cells
+    return ResultView.from_dict(result).cells
 
 
 def walk_of(curve: dict[str, Any]) -> CumulativeDifferences:
-    (walk,) = read_record(ResultView, {"extra": {"cumulative": curve}}).walks
+    (walk,) = ResultView.from_dict({"extra": {"cumulative": curve}}).walks
     return walk
 
 
@@ -65,11 +65,11 @@ field_levels, field_funnel = of_entry(columns.field_levels), of_entry(columns.fi
 
 
 def period_rates(result: dict[str, Any]) -> Figure:
-    return columns.periods(read_record(ResultView, result))[0]
+    return columns.periods(ResultView.from_dict(result))[0]
 
 
 def period_gaps(result: dict[str, Any]) -> Figure:
-    return columns.periods(read_record(ResultView, result))[1]
+    return columns.periods(ResultView.from_dict(result))[1]
 
 
 def gap_card(finding: dict[str, Any]) -> Figure:
@@ -275,7 +275,7 @@ def test_a_gap_within_noise_has_no_signal_colour() -> None:
 
 def test_a_walk_without_a_band_is_drawn_and_the_exact_range_is_written() -> None:
     extra = {"cumulative": {"x": [0.0, 1.0], "y": [0.0, 0.02]}, "kuiper": 0.0213}
-    figure = cumulative(read_record(ResultView, {"extra": extra}).walks[0])
+    figure = cumulative(ResultView.from_dict({"extra": extra}).walks[0])
     assert "2.13%" in figure.svg
     assert "band" not in figure.svg
     assert set(figure.table) == {"share_of_rows", "running_total"}

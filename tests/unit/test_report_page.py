@@ -19,13 +19,13 @@ import miscal
 from miscal.auditing.gates import Gates, judge
 from miscal.data import outputs
 from miscal.data.errors import MiscalError
-from miscal.report.codec import dumps, plain, read_json, write_json, write_text
+from miscal.report.codec import dumps, plain, read_json, report_from, write_json, write_text
 from miscal.report.html.markup import asset
 from miscal.report.html.page import digest, to_html, write_html
 from miscal.report.html.sections.columns import entries
 from miscal.report.html.sections.score import key_numbers, verdict
 from miscal.report.markdown import to_markdown, to_model_card
-from miscal.report.model import AuditReport, read_document
+from miscal.report.model import AuditReport
 
 SAMPLE: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "data" / "audit_sample.json").read_text(encoding="utf-8")
@@ -57,7 +57,7 @@ HOSTILE = [
 
 def audited(**parts: Any) -> AuditReport:
     """An audit of which only some parts are known."""
-    return read_document({"schema": "miscal.audit/1", **parts})
+    return report_from({"schema": "miscal.audit/1", **parts})
 
 
 class Page(HTMLParser):
@@ -335,7 +335,7 @@ def test_whole_numbers_with_missing_values_are_named_alike_everywhere() -> None:
     age[::9] = np.nan
     y = rng.random(4000) < np.where((age > 40) & (age <= 50), 0.6, 0.3)
     found = miscal.audit({"y": y, "p": np.full(4000, 0.3), "age": age}, outcome="y", probability="p", effort="quick")
-    (entry,) = read_document(found.document).of("variable")
+    (entry,) = report_from(found.document).of("variable")
     starts = [int(label.split(" to ")[0]) for label in entry.cells.label if label != "missing"]
     ends = [int(label.split(" to ")[-1]) for label in entry.cells.label if label != "missing"]
     assert starts[1:] == [end + 1 for end in ends[:-1]]

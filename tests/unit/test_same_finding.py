@@ -131,7 +131,7 @@ def test_findings_of_one_name_are_kept_and_counted_apart_when_small_cells_are_hi
     found = audit({"y": y.astype(int), "p": p, "a": one, "a b": two}, outcome="y", probability="p", effort="quick")
     first = next(finding for finding in found.findings if finding.where == "a b c")
     several = [replace(first, columns=(name,), rows=rows) for name, rows in (("a", 900), ("a b", 800), ("a b", 5))]
-    doubled = replace(found, document={**found.document, "findings": [each.to_dict() for each in several]})
+    doubled = replace(found, report=replace(found.report, all_findings=tuple(several)))
     hidden = doubled.suppressed(10)
     assert [(finding.columns, finding.rows) for finding in hidden.findings] == [(("a",), 900), (("a b",), 800)]
     assert hidden.too_small[-1]["where"] == "1 finding"

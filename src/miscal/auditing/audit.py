@@ -13,9 +13,9 @@ from miscal.aggregate.sample import GatheredRows, default_memory_limit, gather, 
 from miscal.aggregate.source import open_source, release_memory
 from miscal.auditing import column_choice
 from miscal.auditing.all_rows import AllRows, measured_on_all
+from miscal.auditing.build_report import report_of
 from miscal.auditing.column_choice import MAX_LEVELS, left_out, named
 from miscal.auditing.compare import cells_of
-from miscal.auditing.document import document_of
 from miscal.auditing.periods import (
     PeriodResult,
     by_period,
@@ -187,14 +187,13 @@ def _judged(seen: SearchResult, wanted: AuditOptions, described: Plain) -> Audit
         "families": {name: tests.families[name].size for name in tests.names},
         **seen.settings,
     }
-    document = document_of(seen, found, described, settings)
-    document["along_score"] = curves_of(looks, found)
+    report = report_of(seen, found, described, settings, curves_of(looks, found))
     results = [
         result
         for one in looks
         for result in (one.score, *(group.result for group in one.columns), *one.further)
     ]
-    return Audit(document, found, results, _carriers(looks))
+    return Audit(report, results, _carriers(looks))
 
 
 def _carriers(every: list[TargetSearch]) -> Plain:

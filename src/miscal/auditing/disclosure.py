@@ -4,24 +4,26 @@ import copy
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, pairwise, product
+from itertools import chain, compress, pairwise, product
 from typing import Any
 
 import numpy as np
 
-from miscal.auditing.column_choice import left_out
 from miscal.auditing.periods import level_days
 from miscal.cells.condition import LARGEST, Condition, Conjunction, just_below
 from miscal.cells.parse import parse
 from miscal.cells.partitions import level_of
+from miscal.codes.audit import DISCLOSING_NOTES, ExclusionReason, Reason
 from miscal.codes.data import ColumnKind
 from miscal.data.arrays import Array, Plain
 from miscal.data.checks import whole
 from miscal.data.column_types import column_type
 from miscal.data.columns import Column
 from miscal.data.errors import MiscalError
-from miscal.report.codec import TableColumns, floats
+from miscal.report.codec import excluded_dict
 from miscal.report.findings import flat_dicts
+from miscal.report.model import Excluded
+from miscal.report.values import TableColumns, floats
 from miscal.report.wording import plural
 
 Place = Mapping[str, Array]  # numbers of the values, of each column that it speaks of
@@ -106,12 +108,10 @@ class Shown:
 
 # A place by its conditions, or by the values themselves.
 Told = Sequence[Condition] | dict[str, Array] | None
-GIVEN_AWAY = "gives the outcome away"  # a note that tells the outcome of small cells too
-INFINITE = "The log loss is infinite"  # a note that counts rows, be they few
 KEPT = {"label", "level", "low", "high"}
 STEPS = ("change", "size_", "before", "verdict", "words")  # how columns begin that tell of two periods
 # Beside the sections; whatever else an audit tells (curves of findings) no rule here looks at: it is left out.
-ABOUT = ("schema", "version", "versions", "data", "settings", "score", "notes")
+ABOUT = ("schema", "version", "versions", "data", "settings", "score", "notes", "coded_notes")
 LOOKED_AT = (*ABOUT, "findings", "unlisted", "clean", "too_small", "left_out", "sections", "comparison")
 # Rows cut otherwise than in the table.
 FINER = ("histogram", "density", "differences", "too_small", "grid", "certain", "cumulative")
@@ -138,13 +138,13 @@ def suppressed(document: Plain, below: int) -> Plain:
             entry["rows"] = None
     hidden = len(flat_dicts(document["findings"])) - len(flat_dicts(made["findings"]))
     if hidden:
-        reason = f"suppressed: fewer than {below} rows, or they would give such a place away"
-        made["too_small"].append(left_out(plural(hidden, "finding"), None, reason))
+        reason = Reason(ExclusionReason.SUPPRESSED, {"below": below})
+        made["too_small"].append(excluded_dict(Excluded(plural(hidden, "finding"), None, reason)))
     if made.get("comparison"):
         made["comparison"] = _comparison(made, below)
-    made["notes"] = [
-        note for note in made.get("notes", []) if GIVEN_AWAY not in note and INFINITE not in note
-    ]
+    keep = [note["code"] not in DISCLOSING_NOTES for note in made.get("coded_notes", [])]
+    for name in ("notes", "coded_notes"):
+        made[name] = list(compress(made.get(name, []), keep))
     made["score"].get("details", {}).get("log_loss", {}).pop("rows", None)
     made["settings"]["suppress_below"] = below
     return made

@@ -22,9 +22,10 @@ from miscal.data.arrays import Plain
 from miscal.data.errors import check_named, nearest, refusal, refusing, visible
 from miscal.data.outputs import check_file
 from miscal.report import wording
-from miscal.report.codec import JsonMapping, floats, whole
+from miscal.report.codec import of_document, report_from
 from miscal.report.findings import Finding
-from miscal.report.model import AuditReport, of_document, read_document
+from miscal.report.model import AuditReport
+from miscal.report.values import JsonMapping, floats, whole
 from miscal.stats.multiplicity import adjusted_z
 
 FILES = ("miscal.toml", "pyproject.toml")
@@ -150,14 +151,14 @@ def _number(value: Any, where: str, most: float) -> float:
 def judge(
     audit: AuditReport,
     gates: Gates,
-    baseline: JsonMapping | None = None,
-    shown: JsonMapping | None = None,
+    baseline: object = None,
+    shown: object = None,
 ) -> list[Outcome]:
     """Every gate that was asked for, with a line on how it went; places that are not in `shown` stay unnamed.
 
     shown : the document without what is hidden; by default everything may be named
     """
-    named = audit if shown is None else read_document(shown)
+    named = audit if shown is None else report_from(shown)
     outcomes = [
         _limit(f"max-{key}", label, abs(audit.measure(key).value), limit)
         for key, label in LIMITS.items()
@@ -181,7 +182,7 @@ def judge(
         text = f"{wording.plural(len(heads), 'finding')} beyond noise, at most {gates.max_findings:g} allowed"
         outcomes.append(Outcome("max-findings", len(heads) <= gates.max_findings, text))
     if baseline is not None:
-        outcomes += _new(heads, audit, read_document(baseline), named)
+        outcomes += _new(heads, audit, report_from(baseline), named)
     return outcomes
 
 

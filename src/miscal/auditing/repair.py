@@ -11,7 +11,7 @@ import numpy as np
 from miscal.aggregate.column_roles import Chunk
 from miscal.auditing.audit import Audit, audit, source_of
 from miscal.auditing.column_choice import MAX_LEVELS, Names, chosen_columns, named
-from miscal.auditing.compare import SCORES
+from miscal.auditing.compare import SCORE_NUMBERS
 from miscal.auditing.finding_rows import rows_of, target_of_scope
 from miscal.auditing.record import RenderMixin
 from miscal.auditing.search.cell_grids import SearchContext, cluster_spread, sums_of
@@ -29,7 +29,9 @@ from miscal.recalibrate.out_of_core import with_columns
 from miscal.recalibrate.parameters import label_array
 from miscal.recalibrate.probability_arrays import as_two_columns
 from miscal.recalibrate.training_sample import TrainingSample, row_weight
+from miscal.report.codec import to_json
 from miscal.report.findings import Finding, flat
+from miscal.report.model import AuditReport, RepairReport
 from miscal.report.wording import LEFT_FIRST, became, points, showing
 from miscal.stats.isotonic import assign_folds
 from miscal.stats.normal import normal_interval
@@ -64,9 +66,14 @@ class Repair(RenderMixin):
         return [place["where"] for place in self.places if place["verdict"] == verdict]
 
     @property
+    def report(self) -> AuditReport:  # type: ignore[override]
+        """The report of the audit after the recalibration, with what became of every segment."""
+        return replace(self.after.report, repaired=RepairReport(self.about, self.places))
+
+    @property
     def document(self) -> Plain:
-        """The audit after the repair, with what changed under `repair` and how under `repaired_by`."""
-        return {**self.after.document, "repair": self.places, "repaired_by": self.about}
+        """The audit after the recalibration, with what changed under `repair` and how under `repaired_by`."""
+        return to_json(self.report)
 
     def __repr__(self) -> str:
         return f"{self.about['name']}, on {self.about['rows']:,} rows that it has not seen. {self.told(20)}"
@@ -152,7 +159,7 @@ def repair(
         "keeps_ranking": bool(recalibrator.keeps_ranking),
         "fitted_rows": int(recalibrator.n_rows_),
         "rows": predictions.rows,
-        "score": {name: [one[name], two[name]] for name in SCORES if name in one and name in two},
+        "score": {name: [one[name], two[name]] for name in SCORE_NUMBERS if name in one and name in two},
         f"{loss}_change": {"value": change, "interval": normal_interval(change, error)},
         "candidates": None if table is None else table.to_dict(),
     }
@@ -163,7 +170,7 @@ def repair(
 def _places(
     before: Audit, after: Audit, predictions: Predictions, recalibrated: Predictions, target: str | int
 ) -> list[Plain]:
-    settings = before.document["settings"]
+    settings = before.report.settings
     tests = settings["tests"]
 
     @cache
@@ -297,8 +304,9 @@ def repair_table(
         described |= {
             word: options[word] for word in ("response", "exposure") if options.get(word) is not None
         }
-    for each in (record.before, record.after):
-        each.document["data"].update(described)
+    record = replace(
+        record, before=record.before.with_data(**described), after=record.after.with_data(**described)
+    )
     # The method that was judged on unseen rows, fitted on these as well.
     model = refit_choice(
         chosen,

@@ -8,8 +8,8 @@ import math
 from collections.abc import Iterable
 
 from miscal.codes.audit import Form
-from miscal.report.codec import JsonMapping
 from miscal.report.findings import Finding
+from miscal.report.values import JsonMapping
 
 MIN_OVERLAP = (
     0.5  # share of the shorter range, or of the smaller set of levels, that both must have in common

@@ -244,7 +244,7 @@ def check(
     )
     outputs = {"--out": out, "--json": json_path, "--junit": junit}
     prepared(outputs, table=file, baseline=gates.no_new_findings, configuration=config)
-    baseline = Audit.load(gates.no_new_findings).document if gates.no_new_findings else None
+    baseline = Audit.load(gates.no_new_findings).report if gates.no_new_findings else None
     made = audit_options(options)
     searched = gates.max_multicalibration_sigma, gates.max_findings, gates.no_new_findings
     # Numbers of some columns alone.
@@ -253,7 +253,7 @@ def check(
     below = made.pop("suppress_below")  # judged by every cell, then hidden
     found = _audited(file, **made)
     shown = found.suppressed(below) if below else found
-    outcomes = judge(found.document, gates, baseline, shown.document)
+    outcomes = judge(found.report, gates, baseline, shown.report)
     if junit:
         write_text(junit, as_junit(outcomes))
     if out:

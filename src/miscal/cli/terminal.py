@@ -9,15 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from miscal.auditing.document import BLIND
 from miscal.cli import WRITTEN, is_terminal, say
 from miscal.data.errors import visible
 from miscal.report import wording
-from miscal.report.codec import text
+from miscal.report.codec import of_document
 from miscal.report.findings import Finding
 from miscal.report.html.sections.repair import next_step
 from miscal.report.html.sections.score import verdict
-from miscal.report.model import AuditReport, of_document, read_document
+from miscal.report.model import AuditReport
+from miscal.report.values import text
 
 NAMELESS = "the column without a name"
 WIDTH = 120  # of a file
@@ -33,9 +33,9 @@ def leave(found: Any, page: Path, numbers: Path | None, saved: Path | None, tabl
     if saved:
         found.save(saved)
     files = written(Report=page, JSON=numbers, Audit=saved)
-    document = read_document(shown.document)
+    document = shown.report
     if table.name == document.source:  # which names no folder: pages are passed on
-        document = replace(document, source=str(table))
+        document = replace(document, data={**document.data, "source": str(table)})
     then = next_step(document)
     following = [f"Next: {inert(visible(then))}"] if then else []
     say("\n".join([*shown_lines(document), "", files, *following]))
@@ -89,10 +89,7 @@ def shown_lines(document: AuditReport) -> list[str]:
     clean = list(map(text, document.clean["where"]))
     rest += [f"Tested and clean: {wording.listed(clean, SHOWN)}."] if clean else []
     # Columns as a whole, and not one of their levels.
-    small = zip(*(document.too_small[key] for key in ("where", "rows", "reason")), strict=True)
-    aside = [
-        f"{where or NAMELESS} ({why})" for where, rows, why in small if rows == document.rows and why != BLIND
-    ]
+    aside = [f"{entry.where or NAMELESS} ({entry.reason_words})" for entry in document.excluded_columns]
     rest += [f"Set aside: {wording.listed(aside, SHOWN)}."] if aside else []
     rest += [f"Not looked at: {entry.words}" for entry in document.unseen]
     rest += [f"Note: {note}" for note in document.notes]

@@ -1,5 +1,7 @@
 """Kinds and forms of findings, reasons for what was excluded or not tested, notes, verdicts."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -26,3 +28,99 @@ class Form(StrEnum):
     TOO_EXTREME = "too extreme"
     TOO_MODERATE = "too timid"
     UNEVEN = "uneven"
+
+
+class NoteCode(StrEnum):
+    """What is odd about a table, or how it was read."""
+
+    LOG_LOSS_INFINITE = "log loss infinite"
+    LOG_LOSS_INFINITE_BY_ROUNDING = "log loss infinite by rounding"
+    NO_LOG_ODDS = "no log odds"
+    SLOPE_BELOW_ZERO = "slope below zero"
+    ONE_ROW_VARIANCE = "one row variance"
+    ONE_ROW_DECIDES = "one row decides"
+    TARGET_LEAKAGE = "target leakage"
+    DATES_FAR_APART = "dates far apart"
+    DAYS_CORRELATED = "days correlated"
+    SIGNIFICANT_BEFORE_CORRECTION = "significant before correction"
+    SHAPE_SIGNIFICANT_BEFORE_CORRECTION = "shape significant before correction"
+    TABLE_READ = "table read"  # how the table was read: its sentence is the field `text`
+    SENTENCE = "sentence"  # of a file that an earlier version wrote, which has sentences and no codes
+
+
+@dataclass(frozen=True)
+class Note:
+    """A note of an audit: its code, and what the sentence of the code names."""
+
+    code: NoteCode
+    fields: Mapping[str, str | int | float] = field(default_factory=dict)
+
+
+#: Notes that tell of single rows, or of the outcome of small cells: left out where small cells are hidden. What a
+#: sentence of an earlier version tells is not known.
+DISCLOSING_NOTES = frozenset(
+    {
+        NoteCode.LOG_LOSS_INFINITE,
+        NoteCode.LOG_LOSS_INFINITE_BY_ROUNDING,
+        NoteCode.ONE_ROW_VARIANCE,
+        NoteCode.ONE_ROW_DECIDES,
+        NoteCode.TARGET_LEAKAGE,
+        NoteCode.SENTENCE,
+    }
+)
+
+
+class ExclusionReason(StrEnum):
+    """Why a segment or a column was not tested."""
+
+    NOTHING_DETECTABLE = "nothing detectable"
+    TOO_FEW_EVENTS = "too few events"
+    EVERY_LEVEL_TOO_SMALL = "every level too small"
+    SUPPRESSED = "suppressed"
+    SENTENCE = "sentence"  # a reason that is given as its sentence, in the field `text`
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why something was excluded: a code, and what its sentence names."""
+
+    code: ExclusionReason
+    fields: Mapping[str, str | int | float] = field(default_factory=dict)
+
+
+class GroupNote(StrEnum):
+    """What is known of the difference between a group and the rest of its column."""
+
+    NONE = ""
+    SIGNIFICANT = "beyond noise"
+    TOO_SMALL = "too small to judge"
+
+
+class ChangeVerdict(StrEnum):
+    """What became of the gap of a segment from one audit to another."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    SAME = "same"
+
+
+class PeriodVerdict(StrEnum):
+    """What became of the error from one period to the next: of its size, or of its direction alone (moved)."""
+
+    NO_DATE = "no date"
+    FIRST = "first"
+    TOO_SMALL = "too small"
+    SAME = "same"
+    MOVED = "moved"
+    WORSE = "worse"
+    BETTER = "better"
+
+
+class RepairVerdict(StrEnum):
+    """What became of a segment in a recalibration."""
+
+    GONE = "gone"
+    SMALLER = "smaller"
+    REMAINING = "remaining"
+    LARGER = "larger"
+    NEW = "new"

@@ -1,38 +1,166 @@
-"""JSON that every reader accepts, files that are whole or absent, and readers of what comes back.
+"""The JSON of a report: written by `to_json`, and validated once, when it is read, by `from_json`.
 
-What is not of the kind asked for becomes nothing there, and never an exception.
+The rule: no other module knows how a report is written. What is of another type than the schema says is an error that
+names the key; what is absent has the default of its record (`miscal.report.model`); keys that are not known, as a later
+version may have added, are ignored.
+
+Sentences in the JSON are made from codes. Beside each stands what it was made from (`coded_notes`, `coded_note`,
+`coded_reason`), which is what is read back.
 """
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from miscal import results
-from miscal.data.errors import refusal, refusing, visible
+from miscal.codes.audit import ExclusionReason, Note, NoteCode, Reason
+from miscal.data.arrays import Plain
+from miscal.data.errors import refusal, refusing
 from miscal.data.outputs import FileName, check_file, write_whole
-from miscal.report.wording import finite
+from miscal.report.findings import FORMER_FORMS, Finding
+from miscal.report.model import (
+    AuditReport,
+    CleanColumn,
+    ComparisonReport,
+    Excluded,
+    NotTested,
+    RepairReport,
+    ScoreNumbers,
+)
+from miscal.report.result_tables import DEFAULT_LEVEL, ResultView
+from miscal.report.schema import first_fault
+from miscal.report.values import (
+    JsonMapping,
+    TableColumns,
+    items,
+    mapping,
+    optional_number,
+    text,
+    texts,
+    whole,
+)
+from miscal.report.wording import finite, showing
+from miscal.words.audit import words_of
 
 SCHEMA = "miscal.audit/1"
-Floats = NDArray[np.float64]
-JsonMapping = Mapping[str, Any]  # as in JSON
-Ends = tuple[float, float]
-Data = dict[str, list[object]]  # columns behind a figure
 T = TypeVar("T")
 
 
-def parts(response: str, **given: object) -> dict[str, object]:
-    """Some parts of an audit's dictionary, of events or of other means, to be shown by themselves."""
-    return {"schema": SCHEMA, "data": {"response": response}, **given}
+def to_json(report: AuditReport) -> Plain:
+    """The dictionary of a report, as the schema describes it."""
+    document = {
+        "schema": report.schema,
+        "version": report.version,
+        "versions": report.versions,
+        "data": report.data,
+        "settings": report.settings,
+        "score": {**report.score.values, "details": report.score.details},
+        "findings": [finding.to_dict() for finding in report.all_findings],
+        "unlisted": report.unlisted,
+        "notes": report.notes,
+        "coded_notes": [_coded(note) for note in report.coded_notes],
+        "clean": [_clean_dict(column) for column in report.clean_columns],
+        "too_small": [excluded_dict(entry) for entry in report.excluded],
+        "left_out": [vars(entry) for entry in report.left_out],
+        "sections": {kind: [view.values for view in views] for kind, views in report.sections.items()},
+    }
+    if report.along_score_results is not None:
+        document["along_score"] = list(report.along_score_results)
+    if report.comparison is not None:
+        document["comparison"] = _comparison_dict(report.comparison)
+    if report.repaired is not None:
+        document["repair"] = list(report.repaired.segments)
+        document["repaired_by"] = report.repaired.about
+    return document
+
+
+def _coded(coded: Note | Reason) -> Plain:
+    """A note or a reason as its code and its fields."""
+    return {"code": str(coded.code), "fields": dict(coded.fields)}
+
+
+def _clean_dict(column: CleanColumn) -> Plain:
+    values: Plain = {
+        name: getattr(column, name) for name in ("where", "value", "noise_floor", "p_value", "detectable")
+    }
+    if column.p_least is not None:
+        values["p_least"] = column.p_least
+    values["note"] = "" if column.note is None else words_of(column.note)
+    if column.note is not None:
+        values["coded_note"] = _coded(column.note)
+    return values
+
+
+def excluded_dict(entry: Excluded) -> Plain:
+    """What could not be tested, as the JSON has it."""
+    return {
+        "where": entry.where,
+        "rows": entry.rows,
+        "reason": entry.reason_words,
+        "coded_reason": _coded(entry.reason),
+    }
+
+
+def _comparison_dict(comparison: ComparisonReport) -> Plain:
+    values = vars(comparison) | {"score": {name: list(pair) for name, pair in comparison.score.items()}}
+    return {name: value for name, value in values.items() if name != "response" or value}
+
+
+def from_json(document: object, *, complete: bool = True) -> AuditReport:
+    """The report of a dictionary, validated.
+
+    Parameters
+    ----------
+    document : mapping
+        Plain values, as `json.loads` gives them.
+    complete : bool
+        Whether everything that the schema requires must be there; otherwise what is absent has its default.
+
+    Raises
+    ------
+    MiscalError
+        Where the document is not of the schema, or a part of it is of another type than the schema says.
+
+    Examples
+    --------
+    >>> score = {"schema": "miscal.audit/1", "score": {"slope": 0.9}}
+    >>> from_json(score, complete=False).measure("slope").value
+    0.9
+    """
+    given = _upgraded(checked(document))
+    if fault := first_fault(given, whole=complete):
+        raise refusal(f"does not follow its schema: {fault}", "the document of the audit")
+    settings = mapping(given.get("settings"))
+    level = optional_number(settings.get("level"))
+    score = mapping(given.get("score"))
+    along_score = given.get("along_score")
+    comparison, repaired = given.get("comparison"), given.get("repaired_by")
+    return AuditReport(
+        version=text(given.get("version")),
+        versions=mapping(given.get("versions")),
+        data=mapping(given.get("data")),
+        settings=settings,
+        score=ScoreNumbers(
+            {name: value for name, value in score.items() if name != "details"}, mapping(score.get("details"))
+        ),
+        all_findings=tuple(map(Finding.from_dict, items(given.get("findings")))),
+        unlisted=whole(given.get("unlisted")),
+        coded_notes=_notes(items(given.get("notes")), items(given.get("coded_notes"))),
+        clean_columns=tuple(map(_clean_column, items(given.get("clean")))),
+        excluded=tuple(map(_excluded, items(given.get("too_small")))),
+        left_out=list(map(_not_tested, items(given.get("left_out")))),
+        sections=_sections(mapping(given.get("sections")), DEFAULT_LEVEL if level is None else level),
+        along_score_results=None if along_score is None else tuple(along_score),
+        comparison=None if comparison is None else comparison_from(comparison),
+        repaired=None if repaired is None else RepairReport(repaired, items(given.get("repair"))),
+        schema=SCHEMA,
+    )
 
 
 def checked(document: object) -> JsonMapping:
-    """Refuse what is not an audit's dictionary.
+    """The document, if it is that of an audit.
 
     Examples
     --------
@@ -47,102 +175,119 @@ def checked(document: object) -> JsonMapping:
     return given
 
 
-def mapping(value: object) -> JsonMapping:
-    """The value if it is a mapping, else an empty one."""
-    return value if isinstance(value, Mapping) else {}
+def _upgraded(document: JsonMapping) -> JsonMapping:
+    """A document of an earlier version with the names of this one."""
+    findings = document.get("findings")
+    if not isinstance(findings, list) or not all(isinstance(item, Mapping) for item in findings):
+        return document
+    former = [item for item in findings if item.get("form") in FORMER_FORMS or item.get("explained")]
+    return {**document, "findings": list(map(_upgraded_finding, findings))} if former else document
 
 
-def items(value: object) -> list[Any]:
-    """The value as a list: a sequence's items, nothing of anything else."""
-    many = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
-    return list(value) if many else []  # type: ignore[call-overload]
+def _upgraded_finding(finding: object) -> object:
+    if not isinstance(finding, Mapping):
+        return finding
+    form, explained = finding.get("form"), finding.get("explained")
+    values = dict(finding)
+    if isinstance(form, str):
+        values["form"] = str(FORMER_FORMS.get(form, form))
+    if isinstance(explained, list):
+        values["explained"] = list(map(_upgraded_finding, explained))
+    return values
 
 
-def text(value: object) -> str:
-    """The value as text in one line, nothing for None."""
-    return "" if value is None else visible(value)
+def _sections(sections: JsonMapping, level: float) -> dict[str, list[ResultView]]:
+    return {
+        str(kind): [ResultView.from_dict(values, level, str(kind)) for values in results_of_kind]
+        for kind, results_of_kind in sections.items()
+    }
 
 
-def ends(value: object) -> Ends:
-    """The two ends of an interval, NaN where there are none.
+def _notes(sentences: Sequence[str], coded: Sequence[JsonMapping]) -> tuple[Note, ...]:
+    """The notes by their codes; those of a file that has none by their sentences."""
+    if len(coded) == len(sentences):
+        return tuple(_note(item) for item in coded)
+    return tuple(Note(NoteCode.SENTENCE, {"text": sentence}) for sentence in sentences)
 
-    >>> ends([0.1, None]), ends("x")
-    ((0.1, nan), (nan, nan))
+
+def _note(coded: JsonMapping) -> Note:
+    with refusing("must be a note: a code and its fields", "'coded_notes'"):
+        note = Note(NoteCode(coded["code"]), dict(coded["fields"]))
+        words_of(note)
+    return note
+
+
+def _reason(sentence: str, coded: JsonMapping | None) -> Reason:
+    if coded is None:
+        return Reason(ExclusionReason.SENTENCE, {"text": sentence})
+    with refusing("must be a reason: a code and its fields", "'coded_reason'"):
+        reason = Reason(ExclusionReason(coded["code"]), dict(coded["fields"]))
+        words_of(reason)
+    return reason
+
+
+def _clean_column(values: JsonMapping) -> CleanColumn:
+    sentence, coded = text(values.get("note")), values.get("coded_note")
+    note = Note(NoteCode.SENTENCE, {"text": sentence}) if sentence else None
+    return CleanColumn(
+        where=text(values.get("where")),
+        value=finite(values.get("value")),
+        noise_floor=finite(values.get("noise_floor")),
+        p_value=finite(values.get("p_value")),
+        detectable=finite(values.get("detectable")),
+        p_least=optional_number(values.get("p_least")),
+        note=note if coded is None else _note(coded),
+    )
+
+
+def _excluded(values: JsonMapping) -> Excluded:
+    rows = values.get("rows")
+    reason = _reason(text(values.get("reason")), values.get("coded_reason"))
+    return Excluded(text(values.get("where")), None if rows is None else whole(rows), reason)
+
+
+def _not_tested(values: JsonMapping) -> NotTested:
+    return NotTested(
+        what=text(values.get("what")),
+        count=whole(values.get("count")),
+        reason=text(values.get("reason")),
+        ask=text(values.get("ask")),
+        where=list(texts(values.get("where"))),
+    )
+
+
+def comparison_from(values: JsonMapping) -> ComparisonReport:
+    """What changed since an earlier audit, from the plain values of a `Comparison`."""
+    level = optional_number(values.get("level"))
+    return ComparisonReport(
+        paired=bool(values.get("paired")),
+        cells=bool(values.get("cells", True)),
+        level=DEFAULT_LEVEL if level is None else level,
+        table=TableColumns(values.get("table")),
+        score={name: tuple(pair) for name, pair in mapping(values.get("score")).items()},
+        response=text(values.get("response")),
+        **{name: list(texts(values.get(name))) for name in ("better", "worse", "new", "gone", "left_out")},
+    )
+
+
+def of_document(render: Callable[..., T]) -> Callable[..., T]:
+    """Let a function of a report be given its dictionary too, or a part of one.
+
+    While it runs, rates are written as what they are: percentages, or means (`wording.showing`).
     """
-    low, high = [*items(value), None, None][:2]
-    return finite(low), finite(high)
+
+    @wraps(render)
+    def rendered(document: object, *others: Any, **options: Any) -> T:
+        report = report_from(document)
+        with showing(report.response):
+            return render(report, *others, **options)
+
+    return rendered
 
 
-def floats(value: object) -> Floats:
-    """An array of finite floats, anything else as NaN.
-
-    Examples
-    --------
-    >>> floats([1, None, "x"])
-    array([ 1., nan, nan])
-    """
-    return np.array([finite(item) for item in items(value)], dtype=np.float64)
-
-
-def whole(value: object) -> int:
-    """A whole number, 0 where there is none."""
-    return int(np.nan_to_num(finite(value)))
-
-
-class TableColumns(dict[str, list[Any]]):
-    """Columns of one length, from themselves or from a list of records; one that the table does not have is of None.
-
-    >>> table = TableColumns({"a": [1, 2], "b": [3], "c": None})
-    >>> table["b"], table["d"], table.rows
-    ([3, None], [None, None], 2)
-    >>> TableColumns([{"a": 1}, {"b": 3}])
-    {'a': [1, None], 'b': [None, 3]}
-    """
-
-    def __init__(self, value: object) -> None:
-        rows = [mapping(row) for row in items(value)]
-        names = dict.fromkeys(name for row in rows for name in row)
-        given = mapping(value) or {name: [row.get(name) for row in rows] for name in names}
-        listed = {str(name): items(column) for name, column in given.items()}
-        self.rows = max(map(len, listed.values()), default=0)
-        super().__init__(
-            {name: column + [None] * (self.rows - len(column)) for name, column in listed.items()}
-        )
-
-    def __missing__(self, name: str) -> list[Any]:
-        return [None] * self.rows
-
-    def take(self, rows: Sequence[int]) -> "TableColumns":
-        """Some of the rows, in the order given."""
-        return TableColumns({name: [column[i] for i in rows] for name, column in self.items()})
-
-
-#: How a field of a record is read, by what its annotation says. A name that is looked up and an expression that is
-#: read again stay to the letter ("str | None", "tuple[str, ...]").
-READERS: dict[str, Callable[[Any], Any]] = {
-    "str": text,
-    "float": finite,
-    "int": whole,
-    "bool": bool,
-    "str | None": lambda value: None if value is None else str(value),
-    "float | None": lambda value: None if math.isnan(finite(value)) else finite(value),
-    "list[str]": lambda value: [text(item) for item in items(value)],
-    "tuple[str, ...]": lambda value: tuple("" if item is None else str(item) for item in items(value)),
-    "tuple[float, float]": ends,
-    "tuple[float, ...]": lambda value: tuple(finite(item) for item in items(value)),
-    "JsonMapping": mapping,
-    "TableColumns": TableColumns,
-}
-
-
-def read_record(record: type[T], value: object, /, **known: Any) -> T:
-    """A record whose fields are those of a mapping of the same names, each read as its annotation says.
-
-    known : what the mapping does not say, or says otherwise
-    """
-    given = {**mapping(value), **known}
-    made = {field.name: READERS[str(field.type)](given.get(field.name)) for field in fields(record)}  # type: ignore[arg-type]
-    return record(**made)
+def report_from(document: object) -> AuditReport:
+    """A report as it is, or that of a dictionary, which may lack parts and hold arrays."""
+    return document if isinstance(document, AuditReport) else from_json(plain(document), complete=False)
 
 
 def plain(value: object) -> Any:
@@ -150,6 +295,7 @@ def plain(value: object) -> Any:
 
     Examples
     --------
+    >>> import numpy as np
     >>> plain({"a": np.array([1.0, np.nan]), 2: (np.int64(3), float("inf"))})
     {'a': [1.0, None], '2': [3, None]}
     """
@@ -166,8 +312,8 @@ def dumps(document: object) -> str:
     >>> dumps({"p_value": float("nan")})
     '{"p_value": null}'
     """
-    text = json.dumps(plain(document), ensure_ascii=False, allow_nan=False)
-    return text.encode("utf-8", "replace").decode("utf-8")
+    written = json.dumps(plain(document), ensure_ascii=False, allow_nan=False)
+    return written.encode("utf-8", "replace").decode("utf-8")
 
 
 def write_json(document: object, path: FileName) -> None:
@@ -184,6 +330,6 @@ def read_json(path: FileName) -> JsonMapping:
     return checked(document)
 
 
-def write_text(path: FileName, text: str) -> None:
+def write_text(path: FileName, content: str) -> None:
     """Write text, whole or not at all; line ends stay as they are on every system."""
-    write_whole(path, text.encode("utf-8", "replace"))
+    write_whole(path, content.encode("utf-8", "replace"))

@@ -5,22 +5,35 @@ needs nothing of the audit, so that reports can be made from a file. Whether a f
 audit is decided in `miscal.auditing.findings`.
 """
 
-from __future__ import annotations  # the records are read by what their annotations say
+from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 
 from miscal.cells.condition import Conjunction
-from miscal.codes.audit import FindingKind
+from miscal.codes.audit import FindingKind, Form
 from miscal.data.arrays import Plain
-from miscal.data.errors import visible
+from miscal.data.errors import refusing, visible
 from miscal.export.predicate import clauses_by_key, where_clause
 from miscal.report import wording
-from miscal.report.codec import READERS, JsonMapping, items, mapping, parts, read_record
+from miscal.report.values import (
+    JsonMapping,
+    ends,
+    items,
+    mapping,
+    optional_number,
+    optional_text,
+    text,
+    texts,
+    whole,
+)
+from miscal.report.wording import finite
 
 #: The code of a finding of each kind, so that a project can ignore one.
-CODES = {kind: f"MC{number}01" for number, kind in enumerate(FindingKind, 1)}
+CODES: dict[str, str] = {kind: f"MC{number}01" for number, kind in enumerate(FindingKind, 1)}
+#: Names of forms in files of earlier versions.
+FORMER_FORMS = {"too timid": Form.TOO_MODERATE}
 
 
 def _score_edge(edge: float) -> str:
@@ -52,6 +65,14 @@ class ScoreRange:
     predicted: float
     observed: float
     events_off: float
+
+    @classmethod
+    def from_dict(cls, values: JsonMapping) -> ScoreRange:
+        """Read back from plain values."""
+        numbers = {
+            name: finite(values.get(name)) for name in ("low", "high", "predicted", "observed", "events_off")
+        }
+        return cls(rows=whole(values.get("rows")), **numbers)
 
     @property
     def words(self) -> str:
@@ -163,6 +184,7 @@ class Finding:
     def __post_init__(self) -> None:
         # Words are printed to terminals, logs and annotations; condition and columns stay as the data have them.
         object.__setattr__(self, "where", visible(self.where))
+        object.__setattr__(self, "form", form_named(self.form))
         object.__setattr__(self, "parent", self.parent and visible(self.parent))
 
     def to_dict(self) -> Plain:
@@ -269,13 +291,50 @@ class Finding:
 
     def _repr_html_(self) -> str:
         from miscal.report.html.page import finding_html
+        from miscal.report.model import AuditReport
 
-        return str(finding_html(parts(self.response, findings=[self.to_dict() | {"parent": None}])))
+        finding = replace(self, parent=None)
+        return str(finding_html(AuditReport(data={"response": self.response}, all_findings=(finding,))))
 
     @classmethod
     def from_dict(cls, values: JsonMapping) -> Finding:
-        """Read back what `to_dict` gave, after JSON; what is damaged there becomes nothing here."""
-        return read_record(cls, {"real": True, **values})
+        """Read back what `to_dict` gave; what is absent is empty, NaN or False, but for `real`."""
+        return cls(
+            code=text(values.get("code")),
+            kind=text(values.get("kind")),
+            where=text(values.get("where")),
+            columns=texts(values.get("columns")),
+            levels=texts(values.get("levels")),
+            rows=whole(values.get("rows")),
+            weight=finite(values.get("weight")),
+            predicted=finite(values.get("predicted")),
+            observed=finite(values.get("observed")),
+            gap=finite(values.get("gap")),
+            interval=ends(values.get("interval")),
+            events_off=finite(values.get("events_off")),
+            p_value=finite(values.get("p_value")),
+            real=bool(values.get("real", True)),
+            specific=bool(values.get("specific")),
+            parent=optional_text(values.get("parent")),
+            shrunken=optional_number(values.get("shrunken")),
+            definition=optional_text(values.get("definition")),
+            form=form_named(values.get("form")),
+            score_ranges=tuple(map(ScoreRange.from_dict, map(mapping, items(values.get("score_ranges"))))),
+            explained=tuple(map(cls.from_dict, map(mapping, items(values.get("explained"))))),
+            condition=_conditions(values.get("condition")),
+            scope=text(values.get("scope")),
+            bound=bool(values.get("bound")),
+            response=text(values.get("response")),
+            decided=tuple(map(finite, items(values.get("decided")))),
+            noun=text(values.get("noun")),
+        )
+
+
+def form_named(name: object) -> str:
+    """The form of a name, also of one that earlier versions wrote; empty where there is none."""
+    if not name:
+        return ""
+    return Form(FORMER_FORMS.get(str(name), str(name)))
 
 
 def with_noun(finding: Finding, noun: str) -> Finding:
@@ -295,21 +354,6 @@ def flat_dicts(findings: Iterable[JsonMapping]) -> list[JsonMapping]:
 
 
 def _conditions(value: object) -> tuple[Plain, ...]:
-    """Conditions after JSON; none where any of them is damaged, so that no finding seems wider than it was."""
-    try:
+    """Conditions after JSON, each checked."""
+    with refusing("must be a list of conditions", "'condition'"):
         return tuple(Conjunction.from_dict(mapping(item) for item in items(value)).to_dict())
-    except (KeyError, TypeError, ValueError):
-        return ()
-
-
-def _finding(value: object) -> Finding:
-    return Finding.from_dict(mapping(value))
-
-
-READERS |= {
-    "tuple[Plain, ...]": _conditions,
-    "Finding": _finding,
-    "tuple[Finding, ...]": lambda value: tuple(map(_finding, items(value))),
-    "list[Finding]": lambda value: [item for item in map(_finding, items(value)) if item.real],
-    "tuple[ScoreRange, ...]": lambda value: tuple(read_record(ScoreRange, item) for item in items(value)),
-}

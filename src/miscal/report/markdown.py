@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from miscal.report import wording
+from miscal.report.codec import of_document
 from miscal.report.findings import Finding
 from miscal.report.html.markup import ellipsis
 from miscal.report.html.sections.blocks import TableColumn, columns_of
@@ -11,7 +12,7 @@ from miscal.report.html.sections.closing import period_columns
 from miscal.report.html.sections.columns import column_list, entries
 from miscal.report.html.sections.findings import strength
 from miscal.report.html.sections.score import number_columns, verdict
-from miscal.report.model import AuditReport, of_document
+from miscal.report.model import AuditReport
 from miscal.report.result_tables import ResultView
 
 #: Findings and columns written out; the rest is counted.

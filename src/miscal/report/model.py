@@ -1,63 +1,124 @@
-"""An audit's dictionary, read once into records: what page, figures, markdown and gates rely on.
+"""The report of an audit: frozen records that hold everything that page, markdown, terminal, JSON and gates show.
 
-As with results, what is not what the schema says becomes nothing here, so that nobody need check again. Nothing is
-computed that the dictionary does not hold, apart from sums over its own tables.
+A report is made by the audit, or read from JSON by `miscal.report.codec`, which alone knows the JSON. Every field has
+a default, so that a part can be shown by itself: `AuditReport(all_findings=(finding,))`. Nothing is computed here that
+the fields do not hold, apart from sums over tables of the report.
 """
 
-from __future__ import annotations  # the records are read by what their annotations say
+from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial, wraps
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
-from miscal.report.codec import (
-    READERS,
-    JsonMapping,
-    TableColumns,
-    checked,
-    ends,
-    items,
-    mapping,
-    read_record,
-    text,
-)
+from miscal.codes.audit import ExclusionReason, Note, Reason
 from miscal.report.findings import Finding, flat
-from miscal.report.result_tables import Level, ResultView
-from miscal.report.wording import listed, plural, showing
+from miscal.report.result_tables import DEFAULT_LEVEL, ResultView
+from miscal.report.values import JsonMapping, TableColumns, ends, items, mapping, text
+from miscal.report.wording import finite, listed, plural
+from miscal.words.audit import words_of
 
-T = TypeVar("T")
-
-COUNTED = {"pairs": "pair", "columns": "column", "classes": "class"}  # things left out that are many alike
+COUNTED = {"pairs": "pair", "columns": "column", "classes": "class"}  # kinds of which the number is shown
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One number with what it takes to judge it; NaN where the audit has nothing."""
+    """One number with what it takes to judge it; NaN where the audit has nothing.
 
-    value: float
-    noise_floor: float
-    p_value: float
-    low: float
-    high: float
-    least: float
+    Attributes
+    ----------
+    value, noise_floor, p_value : float
+    low, high : float
+        The ends of its 95% interval.
+    least : float
+        The smallest p-value that its simulations can give.
+    """
+
+    value: float = math.nan
+    noise_floor: float = math.nan
+    p_value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    least: float = math.nan
 
     @property
     def known(self) -> bool:
         """Whether there is a number at all."""
         return not math.isnan(self.value)
 
-    def beyond(self, level: float, null: float = 0.0) -> bool:
-        """Whether it is beyond noise: by its p-value, else because the interval leaves the null value out."""
+    def significant(self, level: float, null: float = 0.0) -> bool:
+        """Whether it differs from its null value: by its p-value, else because the interval leaves that value out."""
         if not math.isnan(self.p_value):
             return self.p_value <= level
         return self.low > null or self.high < null
 
 
+def measure_of(value: object, details: object = None) -> Measure:
+    """A number, plain or as a mapping with its value, and what else is known of it."""
+    known = {**mapping(details), **(value if isinstance(value, Mapping) else {"value": value})}
+    low, high = ends(known.get("interval"))
+    number = math.inf if known.get("infinite") is True else finite(known.get("value"))
+    return Measure(
+        value=number,
+        noise_floor=finite(known.get("noise_floor")),
+        p_value=finite(known.get("p_value")),
+        low=low,
+        high=high,
+        least=finite(known.get("least")),
+    )
+
+
+@dataclass(frozen=True)
+class ScoreNumbers:
+    """The numbers by score.
+
+    Attributes
+    ----------
+    values : mapping of str to float
+        Each number by its name.
+    details : mapping of str to mapping
+        Noise floor, p-value and interval of each, as far as they are known.
+    """
+
+    values: JsonMapping = field(default_factory=dict)
+    details: Mapping[str, JsonMapping] = field(default_factory=dict)
+
+    def measure(self, name: str) -> Measure:
+        """One number with its details."""
+        return measure_of(self.values.get(name), self.details.get(name))
+
+
+@dataclass(frozen=True)
+class CleanColumn:
+    """A column without a significant gap, and the smallest gap that would have been significant (`detectable`)."""
+
+    where: str
+    value: float
+    noise_floor: float
+    p_value: float
+    detectable: float
+    p_least: float | None = None
+    note: Note | None = None
+
+
+@dataclass(frozen=True)
+class Excluded:
+    """A segment or a column that could not be tested; `rows` is None where the number is withheld."""
+
+    where: str
+    rows: int | None
+    reason: Reason
+
+    @property
+    def reason_words(self) -> str:
+        """Why, in words."""
+        return words_of(self.reason)
+
+
 @dataclass(frozen=True)
 class NotTested:
-    """What was not looked at, for one reason, and how to ask for it."""
+    """What was not tested, for one reason, and how to ask for it."""
 
     what: str
     count: int
@@ -68,29 +129,54 @@ class NotTested:
     @property
     def words(self) -> str:
         """In one sentence: how many, why, and how to ask for them."""
-        many = f"{self.what} of {listed(self.where, 3)}"
         if self.what in COUNTED:
-            many = plural(self.count, COUNTED[self.what], self.what)
-        return f"{many}, because {self.reason}. To ask for it: {self.ask}."
+            subject = plural(self.count, COUNTED[self.what], self.what)
+        else:
+            subject = f"{self.what} of {listed(self.where, 3)}"
+        return f"{subject}, because {self.reason}. To ask for it: {self.ask}."
 
 
 @dataclass(frozen=True)
 class ComparisonReport:
-    """What changed against an earlier audit; `cells` is whether both kept sums of cells."""
+    """What changed since an earlier audit.
 
-    paired: bool
-    cells: bool
-    table: TableColumns
-    better: list[str]
-    worse: list[str]
-    new: list[str]
-    gone: list[str]
-    left_out: list[str]
+    Attributes
+    ----------
+    paired : bool
+        Whether both audits are of the same rows with the same outcomes.
+    cells : bool
+        Whether both kept sums of cells.
+    level : float
+    table : TableColumns
+        One row per cell that both have.
+    better, worse : list of str
+        Segments whose error became significantly smaller or larger.
+    new, gone : list of str
+        Findings of one audit only.
+    left_out : list of str
+        Columns that could not be compared.
+    score : mapping of str to pair of float
+        Each number by score, before and after.
+    response : str
+        "real" or "count" where the outcome is not an event.
+    """
+
+    paired: bool = False
+    cells: bool = True
+    level: float = DEFAULT_LEVEL
+    table: TableColumns = field(default_factory=lambda: TableColumns({}))
+    better: list[str] = field(default_factory=list)
+    worse: list[str] = field(default_factory=list)
+    new: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    score: JsonMapping = field(default_factory=dict)
+    response: str = ""
 
 
 @dataclass(frozen=True)
 class SegmentRepair:
-    """One place before and after a repair; all NaN where an audit did not look there."""
+    """One segment before and after a recalibration; all NaN where an audit did not test it."""
 
     where: str
     kind: str
@@ -101,49 +187,189 @@ class SegmentRepair:
 
 @dataclass(frozen=True)
 class RepairReport:
-    """How probabilities were repaired, and what became of every place."""
+    """How probabilities were recalibrated, and what became of every segment.
 
-    name: str
-    reason: str
-    rows: float
-    fitted_rows: float
-    keeps_ranking: bool
-    score: JsonMapping
-    log_loss_change: Measure
-    candidates: TableColumns
-    places: list[SegmentRepair]
+    Attributes
+    ----------
+    about : mapping
+        Everything that is known of the recalibrator and of the rows.
+    segments : sequence of mapping
+        Each segment with its numbers before and after.
+    """
+
+    about: JsonMapping = field(default_factory=dict)
+    segments: Sequence[JsonMapping] = ()
+
+    @property
+    def name(self) -> str:
+        """What the recalibrator is called."""
+        return text(self.about.get("name"))
+
+    @property
+    def reason(self) -> str:
+        """Why it was chosen."""
+        return text(self.about.get("reason"))
+
+    @property
+    def rows(self) -> float:
+        """Rows that were audited before and after."""
+        return finite(self.about.get("rows"))
+
+    @property
+    def fitted_rows(self) -> float:
+        """Rows that it was fitted on."""
+        return finite(self.about.get("fitted_rows"))
+
+    @property
+    def keeps_ranking(self) -> bool:
+        """Whether the order of the scores stays."""
+        return bool(self.about.get("keeps_ranking"))
+
+    @property
+    def score(self) -> dict[str, tuple[float, float]]:
+        """Each number by score, before and after."""
+        pairs = mapping(self.about.get("score")).items()
+        return {name: ends(pair) for name, pair in pairs if len(items(pair)) == 2}
+
+    @property
+    def loss_change(self) -> Measure:
+        """By how much the loss changed: the log loss of events, the deviance of other means."""
+        return measure_of(self.about.get("log_loss_change") or self.about.get("deviance_change"))
+
+    @property
+    def candidates(self) -> TableColumns:
+        """The recalibrators that were compared."""
+        return TableColumns(self.about.get("candidates"))
+
+    @cached_property
+    def places(self) -> list[SegmentRepair]:
+        """Each segment as records."""
+        return [
+            SegmentRepair(
+                text(segment.get("where")),
+                text(segment.get("kind")),
+                text(segment.get("verdict")),
+                Finding.from_dict(mapping(segment.get("before"))),
+                Finding.from_dict(mapping(segment.get("after"))),
+            )
+            for segment in map(mapping, self.segments)
+        ]
 
 
 @dataclass(frozen=True)
 class AuditReport:
-    """An audit; `data`, `settings` and `versions` are as in the dictionary, to be listed.
+    """An audit, ready to be shown.
 
-    clean, too_small : places in which nothing was found, as tables
-    findings : those beyond noise that no other explains
-    response : whether amounts ("real") or numbers ("count") are predicted; empty for events
+    Attributes
+    ----------
+    version : str
+        Of miscal.
+    versions : mapping
+        Of Python and the libraries.
+    data, settings : mapping
+        How the table was described, and how the audit was asked for.
+    score : ScoreNumbers
+    all_findings : tuple of Finding
+        Best first; those that a single row decides are not significant (`Finding.real` is False).
+    unlisted : int
+        Significant segments that the list of findings was too long for.
+    coded_notes : tuple of Note
+    clean_columns : tuple of CleanColumn
+    excluded : tuple of Excluded
+    left_out : list of NotTested
+    sections : mapping of str to list of ResultView
+        The results by their kind.
+    along_score_results : tuple of mapping, or None
+        The rows of each finding by bins of the score; None where they are withheld.
+    comparison : ComparisonReport or None
+    repaired : RepairReport or None
+    schema : str
+        The name of the JSON's schema.
     """
 
-    version: str
-    schema: str
-    versions: JsonMapping
-    data: JsonMapping
-    settings: JsonMapping
-    score: Mapping[str, Measure]
-    findings: list[Finding]
-    along_score: Mapping[str, ResultView]
-    unlisted: int
-    notes: list[str]
-    clean: TableColumns
-    too_small: TableColumns
-    left_out: list[NotTested]
-    sections: Mapping[str, list[ResultView]]
-    comparison: ComparisonReport | None
-    repaired: RepairReport | None
-    rows: float
-    source: str
-    outcome: str
-    response: str
-    level: Level
+    version: str = ""
+    versions: JsonMapping = field(default_factory=dict)
+    data: JsonMapping = field(default_factory=dict)
+    settings: JsonMapping = field(default_factory=dict)
+    score: ScoreNumbers = field(default_factory=ScoreNumbers)
+    all_findings: tuple[Finding, ...] = ()
+    unlisted: int = 0
+    coded_notes: tuple[Note, ...] = ()
+    clean_columns: tuple[CleanColumn, ...] = ()
+    excluded: tuple[Excluded, ...] = ()
+    left_out: list[NotTested] = field(default_factory=list)
+    sections: Mapping[str, list[ResultView]] = field(default_factory=dict)
+    along_score_results: tuple[JsonMapping, ...] | None = None
+    comparison: ComparisonReport | None = None
+    repaired: RepairReport | None = None
+    schema: str = "miscal.audit/1"
+
+    @property
+    def rows(self) -> float:
+        """Rows of positive weight; NaN where they are not known."""
+        return finite(self.data.get("rows"))
+
+    @property
+    def source(self) -> str:
+        """What the data are called."""
+        return text(self.data.get("source"))
+
+    @property
+    def outcome(self) -> str:
+        """The column of the outcome."""
+        return text(self.data.get("outcome"))
+
+    @property
+    def response(self) -> str:
+        """Empty where the outcome is an event, else "real" or "count"."""
+        return text(self.data.get("response"))
+
+    @property
+    def level(self) -> float:
+        """The level of significance of the whole audit."""
+        level = finite(self.settings.get("level"))
+        return DEFAULT_LEVEL if math.isnan(level) else level
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The significant findings that no other explains, best first."""
+        return [finding for finding in self.all_findings if finding.real]
+
+    @property
+    def notes(self) -> list[str]:
+        """What is odd about the table, a sentence per note."""
+        return [words_of(note) for note in self.coded_notes]
+
+    @cached_property
+    def clean(self) -> TableColumns:
+        """The columns without a significant gap, as a table."""
+        names = ("where", "value", "noise_floor", "p_value", "detectable", "p_least")
+        columns = {name: [getattr(column, name) for column in self.clean_columns] for name in names}
+        notes = ["" if column.note is None else words_of(column.note) for column in self.clean_columns]
+        return TableColumns({**columns, "note": notes})
+
+    @cached_property
+    def too_small(self) -> TableColumns:
+        """What could not be tested, as a table."""
+        columns = {name: [getattr(entry, name) for entry in self.excluded] for name in ("where", "rows")}
+        return TableColumns({**columns, "reason": [entry.reason_words for entry in self.excluded]})
+
+    @property
+    def excluded_columns(self) -> list[Excluded]:
+        """The columns that were excluded as a whole, and not a level of theirs or for want of rows."""
+        return [
+            entry
+            for entry in self.excluded
+            if entry.rows == self.rows and entry.reason.code != ExclusionReason.NOTHING_DETECTABLE
+        ]
+
+    @cached_property
+    def along_score(self) -> dict[str, ResultView]:
+        """The rows of each finding by bins of the score, by the segment."""
+        return {
+            text(values.get("where")): ResultView.from_dict(values, self.level, "score")
+            for values in self.along_score_results or ()
+        }
 
     @property
     def probabilities(self) -> list[str]:
@@ -198,87 +424,9 @@ class AuditReport:
 
     def measure(self, name: str) -> Measure:
         """One number of the score."""
-        return self.score.get(name) or _measure(None)
+        return self.score.measure(name)
 
     @property
     def averages(self) -> tuple[float, float, Measure]:
         """Mean predicted, mean observed and the gap between them."""
         return self.measure("predicted").value, self.measure("observed").value, self.measure("gap")
-
-
-def _measure(value: object, details: object = None) -> Measure:
-    """A number: plain, or a mapping with its value, noise and interval; and what else is said of it."""
-    about = {**mapping(details), **(value if isinstance(value, Mapping) else {"value": value})}
-    low, high = ends(about.get("interval"))
-    made = read_record(Measure, about, low=low, high=high)
-    return replace(made, value=math.inf) if about.get("infinite") is True else made
-
-
-def _measures(score: object) -> dict[str, Measure]:
-    """The numbers of the score, each with what "details" says of it."""
-    given = mapping(score)
-    details = mapping(given.get("details"))
-    # In their order: a set has another each time.
-    names = [name for name in {**given, **details} if name != "details"]
-    return {name: _measure(given.get(name, {}), details.get(name)) for name in names}
-
-
-READERS |= {
-    "Measure": _measure,
-    "list[NotTested]": lambda value: [read_record(NotTested, item) for item in items(value)],
-    "list[SegmentRepair]": lambda value: [read_record(SegmentRepair, item) for item in items(value)],
-    "Mapping[str, Measure]": _measures,
-    "Mapping[str, list[ResultView]]": lambda value: value,
-    "Mapping[str, ResultView]": lambda value: value,
-    "ComparisonReport | None": lambda value: (
-        read_record(ComparisonReport, {"cells": True, **mapping(value)}) if value else None
-    ),
-    "RepairReport | None": lambda value: value,
-}
-
-
-def of_document(render: Callable[..., T]) -> Callable[..., T]:
-    """Let a function of an audit be given its dictionary too, and write rates as what they are: percent, or means."""
-
-    @wraps(render)
-    def rendered(document: object, *others: Any, **options: Any) -> T:
-        audit = document if isinstance(document, AuditReport) else read_document(document)
-        with showing(audit.response):
-            return render(audit, *others, **options)
-
-    return rendered
-
-
-def read_document(document: object) -> AuditReport:
-    """Read an audit's dictionary, or refuse what is none.
-
-    Examples
-    --------
-    >>> read_document({"schema": "miscal.audit/1", "score": {"slope": 0.9, "findings": "none"}}).measure(
-    ...     "slope"
-    ... ).value
-    0.9
-    """
-    given, repaired = checked(document), None
-    level = mapping(given.get("settings")).get("level")
-    entry = partial(read_record, ResultView, level=level)
-    along = {
-        text(mapping(item).get("where")): entry(item, kind="score")
-        for item in items(given.get("along_score"))
-    }
-    sections = {
-        str(kind): [entry(item, kind=kind) for item in items(results)]
-        for kind, results in mapping(given.get("sections")).items()
-    }
-    if "repaired_by" in given:
-        about = mapping(given["repaired_by"])
-        score = {
-            name: ends(pair) for name, pair in mapping(about.get("score")).items() if len(items(pair)) == 2
-        }
-        change = about.get("log_loss_change") or about.get("deviance_change")
-        repaired = read_record(
-            RepairReport, about, log_loss_change=change, score=score, places=given.get("repair")
-        )
-    about = {**mapping(given.get("data")), **given}
-    made = {"sections": sections, "along_score": along, "repaired": repaired}
-    return read_record(AuditReport, about, level=level, **made)

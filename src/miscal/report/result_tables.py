@@ -4,7 +4,7 @@ Results come from JSON as often as from memory, and may be damaged or somebody e
 says becomes nothing here (NaN, no text, no rows), so that nobody need check again.
 """
 
-from __future__ import annotations  # the records are read by what their annotations say
+from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miscal.data.column_types import ColumnType, column_type
-from miscal.report.codec import READERS, Data, Floats, JsonMapping, TableColumns, floats, items, mapping, text
 from miscal.report.html.markup import ellipsis
+from miscal.report.values import Data, Floats, JsonMapping, TableColumns, floats, items, mapping, text
 from miscal.report.wording import BECAME, CHANGED, edge, finite, plural, span
 from miscal.stats.normal import NORMAL_95
 
 #: Characters of a user's name that page and figures carry; the JSON has it whole.
 LONGEST_NAME = 160
-Level = float  # at which an audit judges
+DEFAULT_LEVEL = 0.05  # of significance, where an audit does not say another
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Cells:
     `p_value` is the adjusted one where there is one, and `level` what it is judged at.
     """
 
-    level: Level
+    level: float
     label: list[str]
     rows: Floats
     weight: Floats
@@ -148,7 +148,34 @@ class ResultView:
     value: float
     noise_floor: float
     p_value: float
-    level: Level
+    level: float
+    values: JsonMapping
+
+    @classmethod
+    def from_dict(cls, values: JsonMapping, level: float = DEFAULT_LEVEL, kind: str = "") -> ResultView:
+        """A result from the plain values of `Result.to_dict`, or of its JSON.
+
+        Parameters
+        ----------
+        values : mapping
+        level : float
+            At which the audit tests.
+        kind : str
+            The section that it is in; by default as the values say.
+        """
+        return cls(
+            name=text(values.get("name")),
+            kind=kind or text(values.get("kind")),
+            method=text(values.get("method")),
+            settings=mapping(values.get("settings")),
+            extra=mapping(values.get("extra")),
+            table=TableColumns(values.get("table")),
+            value=finite(values.get("value")),
+            noise_floor=finite(values.get("noise_floor")),
+            p_value=finite(values.get("p_value")),
+            level=level,
+            values=values,
+        )
 
     @property
     def columns(self) -> list[str]:
@@ -289,12 +316,3 @@ class ResultView:
 def _name(item: object) -> str:
     named = item is not None and not (isinstance(item, float) and math.isnan(item))
     return (named and ellipsis(item, LONGEST_NAME)) or "missing"
-
-
-def _level(value: object) -> float:
-    """The level at which an audit judged, 5% unless its settings say otherwise."""
-    level = finite(value)
-    return 0.05 if math.isnan(level) else level
-
-
-READERS["Level"] = _level

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from miscal.report import wording
-from miscal.report.codec import Ends, Floats, floats
 from miscal.report.html import marks
 from miscal.report.html.marks import MANY, Chart, Figure, Places, Scale, Writer, nice, tip, way
 from miscal.report.html.markup import ellipsis
 from miscal.report.result_tables import CumulativeDifferences, ResultView
+from miscal.report.values import Ends, Floats, floats
 from miscal.stats.normal import NORMAL_95
 
 _WIDTH = 360.0

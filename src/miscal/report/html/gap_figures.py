@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from miscal.report import wording
-from miscal.report.codec import Floats
 from miscal.report.findings import Finding, ScoreRange
 from miscal.report.html import marks
 from miscal.report.html.marks import Chart, Figure, Scale, both, nice, way
 from miscal.report.html.markup import ellipsis
 from miscal.report.model import SegmentRepair
 from miscal.report.result_tables import ResultView
+from miscal.report.values import Floats
 
 # Rates that ticks stand at.
 ROUND = [0.5, *(times * 10.0**-power for times in (1, 5, 2) for power in range(1, 10))]

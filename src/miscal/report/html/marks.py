@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miscal.report import wording
-from miscal.report.codec import Data, Ends, Floats
 from miscal.report.html.markup import Safe, ellipsis, tag
 from miscal.report.result_tables import Cells
+from miscal.report.values import Data, Ends, Floats
 
 MANY = 60  # cells from which on dots are small
 Writer = Callable[[float], str]

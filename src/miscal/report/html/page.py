@@ -13,13 +13,14 @@ import numpy as np
 
 from miscal.data.outputs import FileName
 from miscal.report import wording
-from miscal.report.codec import JsonMapping, floats, read_record, write_text
+from miscal.report.codec import of_document, write_text
 from miscal.report.html.markup import Child, Safe, asset, ellipsis, join, prose, tag
 from miscal.report.html.sections import closing, columns, findings, repair, score
 from miscal.report.html.sections.blocks import columns_of, quiet, sheet
 from miscal.report.html.sections.findings import Closer
-from miscal.report.model import AuditReport, of_document
+from miscal.report.model import AuditReport
 from miscal.report.result_tables import ResultView
+from miscal.report.values import JsonMapping, floats
 
 PAGE_BYTES = 1_380_000  # of all sections: pages stay below 1.5 MB
 #: What makes each section; that of columns has the room that the others leave.
@@ -167,7 +168,7 @@ def result_html(result: JsonMapping, said: str) -> str:
     if "class" in table:  # their p-values are of their errors, not of the gaps beside them
         names = [f"class {name}" for name in table.pop("class")]
         table |= {"label": names, "value": table.pop("error"), "p_value": None, "gap": None}
-    entry = read_record(ResultView, {**result, "table": table})
+    entry = ResultView.from_dict({**result, "table": table})
     order = np.arange(len(entry.cells))
     if "low" not in table and entry.kind != "subpopulation":  # those are in order already
         strength = floats(table["value"]) if "value" in table else entry.cells.strength()

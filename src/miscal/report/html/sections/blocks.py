@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from miscal.report import wording
-from miscal.report.codec import Data, text
 from miscal.report.html.marks import Figure
 from miscal.report.html.markup import Child, Safe, clean, ellipsis, join, name, prose, tag
+from miscal.report.values import Data, text
 
 #: How a column is written, or of which kind it is.
 Written = Callable[[object], str] | Literal["name", "words"]

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from miscal.codes.audit import GroupNote
 from miscal.report import wording
-from miscal.report.codec import TableColumns, floats, text, whole
 from miscal.report.html.column_figures import (
     cumulative,
     deviation_reach,
@@ -30,6 +30,7 @@ from miscal.report.html.sections.blocks import (
 )
 from miscal.report.model import AuditReport
 from miscal.report.result_tables import LONGEST_NAME, ResultView
+from miscal.report.values import TableColumns, floats, text, whole
 
 #: Fields with more levels than this are drawn as a funnel beside the strongest levels.
 FUNNEL_FROM = 16
@@ -173,7 +174,7 @@ def groups(document: AuditReport) -> Safe:
         for name in names:
             table[name] += found[name]
     least = np.fmax(floats(table["low"]), -floats(table["high"]))
-    small = np.array([str(note).startswith("too small") for note in table["note"]], dtype=bool)
+    small = np.array([note == GroupNote.TOO_SMALL for note in table["note"]], dtype=bool)
     order = np.lexsort((-least, small)).tolist()
     shown = columns_of(table.take(order), *names)
     listed = sheet("Each group against the rest of its column", shown, search="Search groups")

@@ -15,7 +15,6 @@ from miscal.cells.condition import Condition
 from miscal.cells.partitions import level_of
 from miscal.export.predicate import clauses_by_key, titles_by_key
 from miscal.report import wording
-from miscal.report.codec import Data, TableColumns
 from miscal.report.findings import Finding
 from miscal.report.html.column_figures import variable
 from miscal.report.html.gap_figures import gap_card
@@ -33,6 +32,7 @@ from miscal.report.html.sections.blocks import (
 )
 from miscal.report.model import AuditReport
 from miscal.report.result_tables import LONGEST_NAME, ResultView
+from miscal.report.values import Data, TableColumns
 
 MOST_CARDS = 10  # the first is as wide as the page, the others stand in rows of three
 MOST_EXPLAINED = 6  # places listed on the card of what explains them; the CSV and the JSON have all

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from functools import partial
 
 from miscal.report import wording
-from miscal.report.codec import items, mapping
 from miscal.report.html.gap_figures import gap_pairs
 from miscal.report.html.markup import Child, Safe, clean, name, prose, tag
 from miscal.report.html.sections.blocks import (
@@ -19,6 +18,7 @@ from miscal.report.html.sections.blocks import (
     sheet,
 )
 from miscal.report.model import AuditReport, RepairReport, SegmentRepair
+from miscal.report.values import items, mapping
 
 MOST_COLUMNS = 4
 # Which are options too.
@@ -136,7 +136,7 @@ def _scores(done: RepairReport) -> Safe | None:
         TableColumn("Before", before, _four_digits),
         TableColumn("After", after, _four_digits),
     ]
-    change, loss = done.log_loss_change, "The deviance" if wording.means() else "The logarithmic loss"
+    change, loss = done.loss_change, "The deviance" if wording.means() else "The logarithmic loss"
     text = f"{loss} changes by {_signed(change.value)} ({wording.interval(change.low, change.high)})."
     if not change.known:
         text = f"{loss} is infinite where the table has none: something that was ruled out happened."

@@ -4,7 +4,6 @@ import math
 from typing import NamedTuple
 
 from miscal.report import wording
-from miscal.report.codec import text
 from miscal.report.findings import Finding
 from miscal.report.html.gap_figures import gap_card
 from miscal.report.html.markup import Safe, ellipsis, name, prose, tag
@@ -12,6 +11,7 @@ from miscal.report.html.sections.blocks import TableColumn, folded, section, she
 from miscal.report.html.sections.columns import figures
 from miscal.report.html.sections.repair import repair_sentence
 from miscal.report.model import AuditReport, Measure
+from miscal.report.values import text
 
 #: What every number of the score is called, how it is written and what it means.
 NUMBERS = {
@@ -44,9 +44,9 @@ def verdict(document: AuditReport) -> Verdict:
 
     Examples
     --------
-    >>> from miscal.report.model import read_document
+    >>> from miscal.report.codec import report_from
     >>> score = {"predicted": 0.241, "observed": 0.269, "gap": {"value": -0.028, "p_value": 0.0001}}
-    >>> verdict(read_document({"schema": "miscal.audit/1", "score": score})).sentence
+    >>> verdict(report_from({"schema": "miscal.audit/1", "score": score})).sentence
     'Predictions are too low: 24.1% predicted, 26.9% happened.'
     """
     direction, said = _judged(document)
@@ -63,7 +63,7 @@ def _judged(document: AuditReport) -> tuple[str, str]:
         return "unknown", "there is no number to judge the predictions by."
     what, predicted_as, happened = WORDS[document.top]
     rates = f"{wording.percent(predicted)} {predicted_as}, {wording.percent(observed)} {happened}"
-    beyond, shape = gap.beyond(document.level), _shape(document)
+    beyond, shape = gap.significant(document.level), _shape(document)
     if beyond and document.whole is not False:
         # Where the average is off far less than the scores are, that is said first.
         if shape and abs(predicted - observed) < MINOR * document.measure("expected").value:
@@ -123,7 +123,7 @@ def _shape(document: AuditReport) -> str:
 
 def _alone(document: AuditReport) -> list[str]:
     """The numbers along the score that are beyond noise by themselves, by name."""
-    return [NUMBERS[key][0] for key in _ALONG if document.measure(key).beyond(document.level)]
+    return [NUMBERS[key][0] for key in _ALONG if document.measure(key).significant(document.level)]
 
 
 def _not_among_all(document: AuditReport) -> str:
@@ -224,7 +224,7 @@ def _tile(key: str, number: Measure, document: AuditReport) -> Safe:
     lines: list[str] = []
     if not math.isnan(number.p_value) or not math.isnan(number.low):
         off = "Beyond noise taken alone" if document.quiet else "Beyond noise"
-        lines.append(off if number.beyond(document.level, _TILES[key]) else "Within noise")
+        lines.append(off if number.significant(document.level, _TILES[key]) else "Within noise")
     if not math.isnan(number.noise_floor):
         lines.append(f"noise alone shows {write(number.noise_floor)}")
     elif not math.isnan(number.low):
