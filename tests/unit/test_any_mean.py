@@ -100,7 +100,7 @@ def test_a_place_that_is_off_without_its_largest_row_is_real():
 def test_an_amount_of_a_million_makes_no_finding_and_is_said():
     found = miscal.audit(amounts(0.0, 1e6), effort="quick")
     assert not [one for one in found.findings if one.real]
-    assert any("1,000,000 happened) makes more than half of the noise" in note for note in found.document["notes"])
+    assert any("1,000,000 observed) makes more than half of the variance" in note for note in found.document["notes"])
 
 
 def test_a_range_beside_an_amount_of_a_million_is_not_off_because_the_score_was_put_right():

@@ -79,10 +79,16 @@ class Page(HTMLParser):
 def hostile(name: str) -> dict[str, Any]:
     """The sample with one name in every place where a user's text can stand."""
     document = copy.deepcopy(SAMPLE)
-    document["data"] |= {"outcome": name, "probability": [name, name], "source": name, "fingerprint": name}
+    document["data"] |= {
+        "outcome": name,
+        "probability": name,
+        "probability_columns": [name, name],
+        "source": name,
+        "fingerprint": name,
+    }
     document["settings"][name] = name
     for finding in document["findings"]:
-        finding |= {"where": name, "columns": [name], "levels": [name], "code": name, "kind": name}
+        finding |= {"where": name, "columns": [name], "levels": [name], "code": name}
     for key in ("clean", "too_small"):
         for entry in document[key]:
             entry |= {"where": name, "reason": name}
@@ -161,8 +167,8 @@ def test_a_name_cannot_end_the_data_block() -> None:
     [
         {},
         {"data": None, "score": None, "findings": None, "clean": None, "too_small": None, "sections": None},
-        {"sections": {"score": [], "variable": [{}], "field": [{"table": {}}]}, "findings": [{}], "clean": ["a"]},
-        {"score": {"predicted": 0.2, "observed": 0.2, "expected": None}, "sections": {"score": [{"table": None}]}},
+        {"sections": {"score": [], "variable": [{}], "field": [{"table": {}}]}, "findings": [{}], "clean": [{}]},
+        {"score": {"predicted": 0.2, "observed": 0.2, "expected": None}, "sections": {"score": [{"table": {}}]}},
     ],
 )
 def test_a_poor_document_still_makes_a_page(document: dict[str, Any]) -> None:
@@ -567,11 +573,29 @@ def test_a_damaged_document_makes_a_page_or_is_refused(damages: list[tuple[tuple
     try:
         page = to_html(document)
     except MiscalError:
-        assert document.get("schema") != "miscal.audit/1"
+        with pytest.raises(MiscalError, match="must be an audit's dictionary|does not follow its schema: |'condition'"):
+            to_html(document)
         return
     assert Page(page).of("h1")
     assert to_markdown(document).startswith("# ")
     judge(document, Gates(max_gap=0.1, max_multicalibration_sigma=3.0, max_findings=2), document)
+
+
+@pytest.mark.parametrize(
+    ("part", "fault"),
+    [
+        ({"findings": "none"}, "findings must be a list, got 'none'"),
+        ({"findings": [{"gap": "large"}]}, r"findings\[0\].gap must be a number or null, got 'large'"),
+        ({"sections": {"field": {}}}, "sections.field must be a list"),
+        ({"notes": [3]}, r"notes\[0\] must be text, got 3"),
+        ({"unlisted": 1.5}, "unlisted must be an integer, got 1.5"),
+        ({"findings": [{"form": "wavy"}]}, "must be one of 'too high'"),
+        ({"findings": [{"interval": [0.1]}]}, "must have 2 items, got 1"),
+    ],
+)
+def test_a_part_of_another_type_is_an_error_that_names_it(part: dict[str, Any], fault: str) -> None:
+    with pytest.raises(MiscalError, match=fault):
+        to_html({"schema": "miscal.audit/1", **part})
 
 
 @pytest.mark.parametrize("part", ["data", "settings", "score", "findings", "sections"])

@@ -235,5 +235,5 @@ def test_a_document_whose_findings_lack_a_key_is_refused_and_nothing_is_written(
         file.write_text(json.dumps({**whole, "findings": lacking}))
         done = CliRunner().invoke(main, ["report", str(file), "--suppress-below", "50", "--out", str(out)])
         assert done.exit_code == 2
-        assert f"the audit lacks what is needed to hide small cells; it has no '{key}'" in done.output
+        assert f"a finding of the audit is damaged; it has no '{key}'" in done.output
         assert not out.exists()

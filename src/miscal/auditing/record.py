@@ -36,16 +36,6 @@ HINT = (
     "a saved audit is the file that `miscal audit TABLE --save FILE` or Audit.save(FILE) writes, without the rows; the "
     "JSON of `miscal audit TABLE --json FILE` will do too, though it has no sums of cells"
 )
-#: Parts that a saved audit cannot lack, by the type of each.
-REQUIRED_PARTS = {
-    "data": dict,
-    "settings": dict,
-    "score": dict,
-    "sections": dict,
-    "findings": list,
-    "clean": list,
-    "too_small": list,
-}
 HIDE = (
     "hide_below"  # the setting of a saved audit: cells of fewer rows are saved, and left out of its reports
 )
@@ -179,11 +169,8 @@ class Audit(RenderMixin):
         check_file(path)
         where = f"'{path}'"
         document, carriers = _saved_parts(path, where)
-        for part, kind in REQUIRED_PARTS.items():
-            if not isinstance(document.get(part), kind):
-                raise refusal("is damaged", where, got=f"it has no '{part}'")
         with refusing("is damaged", where):  # JSON that was changed by hand may fail anywhere
-            return cls(from_json(document, complete=False), [], carriers)
+            return cls(from_json(document), [], carriers)
 
     def compare(self, other: Audit) -> Comparison:
         """What became better and what became worse in `other`, a later audit: of another model, or of another period.

@@ -45,6 +45,9 @@ from miscal.report.wording import finite, showing
 from miscal.words.audit import words_of
 
 SCHEMA = "miscal.audit/1"
+#: Parts that the document of an audit cannot lack, and keys without which a finding does not say which rows it has.
+REQUIRED_PARTS = ("data", "settings", "score", "sections", "findings", "clean", "too_small")
+FINDING_KEYS = ("where", "rows", "columns", "condition", "scope", "parent", "explained")
 T = TypeVar("T")
 
 
@@ -116,7 +119,8 @@ def from_json(document: object, *, complete: bool = True) -> AuditReport:
     document : mapping
         Plain values, as `json.loads` gives them.
     complete : bool
-        Whether everything that the schema requires must be there; otherwise what is absent has its default.
+        Whether the parts of an audit, and what identifies each finding, must be there; otherwise what is absent has
+        its default.
 
     Raises
     ------
@@ -130,7 +134,9 @@ def from_json(document: object, *, complete: bool = True) -> AuditReport:
     0.9
     """
     given = _upgraded(checked(document))
-    if fault := first_fault(given, whole=complete):
+    if complete:
+        _check_complete(given)
+    if fault := first_fault(given, whole=False):
         raise refusal(f"does not follow its schema: {fault}", "the document of the audit")
     settings = mapping(given.get("settings"))
     level = optional_number(settings.get("level"))
@@ -175,13 +181,40 @@ def checked(document: object) -> JsonMapping:
     return given
 
 
+def _check_complete(document: JsonMapping) -> None:
+    """Reject a document without one of its parts, and findings that do not say which rows they are about."""
+    for part in REQUIRED_PARTS:
+        if not isinstance(document.get(part), (Mapping, list)):
+            raise refusal("is damaged", "the document of the audit", got=f"it has no '{part}'")
+    findings = [finding for finding in document["findings"] if isinstance(finding, Mapping)]
+    while findings:
+        finding = findings.pop()
+        for key in FINDING_KEYS:
+            if key not in finding:
+                raise refusal("is damaged", "a finding of the audit", got=f"it has no '{key}'")
+        findings += [item for item in items(finding["explained"]) if isinstance(item, Mapping)]
+
+
 def _upgraded(document: JsonMapping) -> JsonMapping:
-    """A document of an earlier version with the names of this one."""
-    findings = document.get("findings")
-    if not isinstance(findings, list) or not all(isinstance(item, Mapping) for item in findings):
-        return document
-    former = [item for item in findings if item.get("form") in FORMER_FORMS or item.get("explained")]
-    return {**document, "findings": list(map(_upgraded_finding, findings))} if former else document
+    """A document of an earlier version, as this one writes it: names of forms, and numbers with their details apart."""
+    upgraded = {name: part for name, part in document.items() if part is not None}  # null is absent
+    findings, score = document.get("findings"), document.get("score")
+    if isinstance(findings, list):
+        upgraded["findings"] = list(map(_upgraded_finding, findings))
+    if isinstance(score, Mapping) and any(isinstance(number, Mapping) for number in score.values()):
+        upgraded["score"] = _upgraded_score(score)
+    return upgraded
+
+
+def _upgraded_score(score: JsonMapping) -> Plain:
+    """Numbers that were written as mappings with a value, as values and details."""
+    values, details = dict(score), dict(mapping(score.get("details")))
+    for name, number in score.items():
+        if name != "details" and isinstance(number, Mapping) and "value" in number:
+            values[name] = number["value"]
+            known = {key: value for key, value in number.items() if key != "value"}
+            details[name] = {**mapping(details.get(name)), **known}
+    return {**values, "details": details}
 
 
 def _upgraded_finding(finding: object) -> object:

@@ -41,6 +41,11 @@ templates(
         ),
         NoteCode.TABLE_READ: "{text}",
         NoteCode.SENTENCE: "{text}",
+    }
+)
+# In a call of its own: codes of two enums may compare equal, and would be one key of a dictionary.
+templates(
+    {
         ExclusionReason.NOTHING_DETECTABLE: "too few rows for any gap in it to be significant",
         ExclusionReason.TOO_FEW_EVENTS: "too few rows or events for any outcome to be significant",
         ExclusionReason.EVERY_LEVEL_TOO_SMALL: "each has too few rows or events to be tested alone",
