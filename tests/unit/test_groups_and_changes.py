@@ -46,7 +46,7 @@ def test_a_comparison_starts_with_all_rows_and_has_numeric_columns() -> None:
     assert compared.table["where"][0] == "the whole table"
     assert compared.table["verdict"][0] == "worse"
     assert any(str(where).startswith("age ") for where in compared.table["where"])
-    assert repr(compared).splitlines()[1].startswith("  overall: off along the score by")
+    assert repr(compared).splitlines()[1].startswith("  overall: expected calibration error")
     for many, said in ((0, "0 places better"), (1, "1 place better"), (2, "2 places better")):
         assert said in repr(replace(compared, better=["somewhere"] * many))
     ages = [str(where).startswith("age ") for where in compared.table["where"]]

@@ -573,7 +573,9 @@ def test_a_damaged_document_makes_a_page_or_is_refused(damages: list[tuple[tuple
     try:
         page = to_html(document)
     except MiscalError:
-        with pytest.raises(MiscalError, match="must be an audit's dictionary|does not follow its schema: |'condition'"):
+        with pytest.raises(
+            MiscalError, match=r"must be an audit's dictionary|does not follow its schema: |'condition'"
+        ):
             to_html(document)
         return
     assert Page(page).of("h1")
