@@ -40,7 +40,7 @@ def every_template_is_nonsense() -> Iterator[None]:
             patch.setitem(words.TEMPLATES, key, NONSENSE)
         patch.setattr(markup, "prose", lambda section: nonsense(prose(section)))
         yield
-    assert words.TEMPLATES == templates
+    assert templates == words.TEMPLATES
 
 
 @pytest.mark.parametrize(("group", "name"), NAMES)
