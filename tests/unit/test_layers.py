@@ -21,7 +21,7 @@ def test_imports_go_downward():
 
 def test_what_the_architecture_names_is_there():
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    files = {str(path.relative_to(ROOT)) for path in ROOT.glob("[sd]*/**/*.*")}
+    files = {str(path.relative_to(ROOT)) for path in ROOT.glob("[std]*/**/*.*")}
     named = set(re.findall(r"`([\w/*]+\.(?:py|md|json|build))\b", text))
     lost = [name for name in named if not any(fnmatch(path, f"*/{name}") or path == name for path in files)]
     assert len(named) > 20
