@@ -184,9 +184,9 @@ FAULTS = [
         "tests/unit/test_suppression.py",
     ),
     (
-        "auditing/gates.py",
-        "return abs(one[0] - two[0]) < CHANGED * math.hypot(one[1], two[1])",
-        "return False",
+        "stats/comparison.py",
+        "return not abs(before[0] - after[0]) < CHANGE_Z * math.hypot(before[1], after[1])",
+        "return True",
         "tests/unit/test_explained_by.py::test_an_unchanged_quarter_passes_and_a_changed_one_fails",
     ),
     (

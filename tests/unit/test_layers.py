@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 from fnmatch import fnmatch
 from pathlib import Path
+
+import pytest
 
 from scripts.house import LIBRARY
 from scripts.lint_imports import lint_imports
@@ -43,29 +46,78 @@ def test_planted_faults_follow_the_words_of_the_code():
     ] == []
 
 
-MADE = re.compile(
-    r"\b(ndtri?|erfc|stdtr(it)?|chdtrc?|bdtrc?|pdtrc?|betainc|log_ndtr|0\.975|1\.96|1\.959\d*)\b|/ \(1(\.0)? \+ len\b"
+# Functions of scipy.special and methods of scipy.stats that give a probability or a quantile of a distribution.
+DISTRIBUTIONS = re.compile(
+    r"ndtri?|log_ndtr|erfc?(inv)?|stdtr(it|idf)?|(ch|f|b|p|nb)dtr[ci]?|btdtr|(beta|gamma)incc?(inv)?|kolmogorov|smirnov"
+    r"|(log)?cdf|(log)?sf|ppf|isf"
 )
+QUANTILES = frozenset(("quantile", "nanquantile", "percentile", "nanpercentile"))
+TAILS = frozenset((0.025, 0.975, 0.05, 0.95, 0.005, 0.995, 2.5, 97.5))
+CRITICAL = frozenset((1.64, 1.645, 1.6448536269514722, 1.96, 1.959963984540054, 2.33, 2.576, 2.58, 3.29))
 
 
 def inferred(source: str) -> list[str]:
-    """The lines in which a p-value or an interval is computed, without text and comments."""
-    bare = re.sub(r'"""[\s\S]*?"""', "", source)
-    return [line for line in bare.splitlines() if MADE.search(line.split("#")[0])]
+    """The expressions in which a p-value, an interval or a noise floor is computed."""
+    return [ast.unparse(node) for node in ast.walk(ast.parse(source)) if _is_inference(node)]
 
 
-def test_p_values_and_intervals_are_made_in_one_folder():
-    found = {
-        path.relative_to(LIBRARY).as_posix(): lines
-        for path in LIBRARY.rglob("*.py")
-        if not {"stats", "kernels"}.intersection(path.relative_to(LIBRARY).parts)
-        and (lines := inferred(path.read_text(encoding="utf-8")))
-    }
-    # The points of a curve that are compared, where they lie between the ends of a variable.
-    assert {name: len(lines) for name, lines in found.items()} == {"auditing/search/collect.py": 1}
-    assert inferred("band = 1.96 * error\nreach = -special.ndtri(0.5)\nvalue = 3.0")[1:] == [
-        "reach = -special.ndtri(0.5)"
-    ]
+def _is_inference(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        function = node.func
+        name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        arguments = [*node.args[1:], *(keyword.value for keyword in node.keywords)]
+        return bool(DISTRIBUTIONS.fullmatch(name)) or (name in QUANTILES and any(map(_has_tail, arguments)))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):  # (1 + draws as large) / (1 + draws)
+        return _adds_one(node.left) and _adds_one(node.right)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):  # a half-width
+        return any(isinstance(side, ast.Name) and side.id == "NORMAL_95" for side in (node.left, node.right))
+    return isinstance(node, ast.Constant) and isinstance(node.value, float) and node.value in CRITICAL
+
+
+def _has_tail(node: ast.AST) -> bool:
+    return any(isinstance(inner, ast.Constant) and inner.value in TAILS for inner in ast.walk(node))
+
+
+def _adds_one(node: ast.AST) -> bool:
+    if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)):
+        return False
+    return any(isinstance(side, ast.Constant) and side.value == 1 for side in (node.left, node.right))
+
+
+@pytest.mark.parametrize(
+    ("source", "number"),
+    [
+        ("p = 2.0 * special.ndtr(-z)", 1),
+        ("p = scipy.stats.norm(0, 1).sf(z)", 1),
+        ("from scipy.special import stdtrit\nreach = stdtrit(freedom, level)", 1),
+        ("low, high = np.quantile(drawn, [0.025, 0.975], axis=0)", 1),
+        ("p = (1.0 + np.count_nonzero(drawn >= value)) / (1.0 + len(drawn))", 1),
+        ("p = (fails + 1) / (DRAWS + 1)", 1),
+        ("band = 1.96 * error", 1),
+        ("band = NORMAL_95 * error", 1),
+        ("edges = np.quantile(values, np.linspace(0.0, 1.0, bins + 1))", 0),
+        ("share = 1.0 / (1.0 + np.exp(-x))", 0),
+        ("'a p-value of 1.96 by ndtr(z)'  # erfc(z)", 0),
+    ],
+)
+def test_computed_p_values_and_intervals_are_seen(source: str, number: int) -> None:
+    assert len(inferred(source)) == number
+
+
+# Points of a curve that are compared, where they lie between the ends of a variable.
+NOT_INFERENCE = {"np.quantile(values, np.linspace(0.025, 0.975, POINTS))"}
+
+
+def test_p_values_and_intervals_are_made_in_one_folder() -> None:
+    computed = {}
+    for path in LIBRARY.rglob("*.py"):
+        name = path.relative_to(LIBRARY)
+        if name.parts[0] in ("stats", "kernels"):
+            continue
+        expressions = set(inferred(path.read_text(encoding="utf-8"))) - NOT_INFERENCE
+        if expressions:
+            computed[name.as_posix()] = expressions
+    assert computed == {}
 
 
 def test_an_upward_import_is_seen(tmp_path):

@@ -26,8 +26,8 @@ from miscal.report.values import Floats, JsonMapping, floats
 from miscal.report.wording import span
 from miscal.results import CellResult, Table
 from miscal.stats.cell_sums import ignore_warnings
-from miscal.stats.multiplicity import holm, paired_p
-from miscal.stats.normal import normal_p
+from miscal.stats.comparison import equal_gaps_p, paired_p
+from miscal.stats.multiplicity import holm
 
 WHOLE_TABLE = "the whole table"
 #: Numbers by score that are shown before and after.
@@ -287,9 +287,8 @@ def _change_table(matched: MatchedCells, *, paired: bool, level: float) -> Table
     gap = (predicted - observed) / weight
     if paired:
         p_value = paired_p(predicted, observed[0], matched.both("variance"))
-    else:  # the gap is the same on two sets of rows
-        variance = np.sum(matched.both("residual2") / weight**2, axis=0)
-        p_value = normal_p(np.diff(gap, axis=0)[0], variance)
+    else:
+        p_value = equal_gaps_p(gap, matched.both("residual2"), weight)
     change, adjusted = np.diff(np.abs(gap), axis=0)[0], holm(p_value)
     direction = np.where(change < 0, ChangeVerdict.BETTER, ChangeVerdict.WORSE)
     verdict = np.where(adjusted <= level, direction, ChangeVerdict.SAME)

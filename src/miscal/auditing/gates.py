@@ -26,6 +26,7 @@ from miscal.report.codec import of_document, report_from
 from miscal.report.findings import Finding
 from miscal.report.model import AuditReport
 from miscal.report.values import JsonMapping, floats, whole
+from miscal.stats.comparison import exceeds_undetected, gap_changed
 from miscal.stats.multiplicity import adjusted_z
 
 FILES = ("miscal.toml", "pyproject.toml")
@@ -260,16 +261,12 @@ def annotation(outcome: Outcome, path: str) -> str:
     return f"::error file={file},title={title}::{outcome.line.replace('%', '%25')}"
 
 
-CHANGED = 3.0  # standard errors of a change between two audits, of findings that were picked for their size
-BEYOND_ROOM = 2.0  # the same, after the earlier audit was given all the room that it leaves
-
-
 def may_be_unchanged(finding: Finding, after: AuditReport, before: AuditReport) -> bool:
     """Whether a finding of one audit may have been there in an earlier one that did not list it."""
     if len(finding.condition) == 1 and not finding.score_ranges:
         one, two = (_gap(document, finding.condition[0]) for document in (before, after))
         if one is not None and two is not None:
-            return abs(one[0] - two[0]) < CHANGED * math.hypot(one[1], two[1])
+            return not gap_changed(one, two)
     ratio = math.sqrt(after.rows / max(before.rows, 1.0))  # noise of the earlier audit, in that of the later
     if finding.score_ranges and not finding.response:  # off in the two ranges of its scores together
         off = sum(abs(one.events_off) for one in finding.score_ranges)
@@ -278,7 +275,7 @@ def may_be_unchanged(finding: Finding, after: AuditReport, before: AuditReport) 
     else:
         low, high = finding.interval
         off, noise = abs(finding.gap), (high - low) / (2.0 * _reach(after))
-    return off / max(noise, 1e-300) - _reach(before) * ratio < BEYOND_ROOM * math.hypot(1.0, ratio)
+    return not exceeds_undetected(off, noise, _reach(before), ratio)
 
 
 def _reach(document: AuditReport) -> float:

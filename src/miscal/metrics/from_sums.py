@@ -35,7 +35,7 @@ from miscal.metrics.variable import VariableResult, variable_result
 from miscal.results import CellResult, Estimate, Result
 from miscal.stats.cell_sums import CellSums, effective_events
 from miscal.stats.kuiper import kuiper_p_value
-from miscal.stats.normal import NORMAL_95
+from miscal.stats.normal import half_width
 from miscal.stats.null_model import (
     NULL_FROM_PREDICTIONS,
     NullModel,
@@ -77,7 +77,7 @@ def score_from_sums(
     changed: Plain = {"from_grid": filled.cells.count}
     # Without any outcome the ratio is infinite, and has no interval.
     if not noise.binary and result.ratio is not None and math.isfinite(result.ratio.value):
-        reach = NORMAL_95 * math.sqrt(grid.residual2.sum()) / float(grid.observed.sum())
+        reach = half_width(math.sqrt(grid.residual2.sum())) / float(grid.observed.sum())
         changed["ratio"] = ratio_within(result.ratio.value, reach)
     elif noise.binary and grid.weighted:  # sums of a cell do not tell the variance of fits to its rows
         for name in SlopeIntercept.__annotations__:

@@ -24,7 +24,7 @@ from miscal.results import Record
 from miscal.stats.cell_sums import run_starts
 from miscal.stats.intervals import total_half_width
 from miscal.stats.isotonic import increasing_rates
-from miscal.stats.normal import NORMAL_95, student_95
+from miscal.stats.normal import NORMAL_95, cluster_half_width
 
 
 @dataclass(frozen=True)
@@ -310,10 +310,7 @@ def _fit(pair: TargetData, free: int) -> list[IntervalEstimate]:
     as_logit = LOGIT, SMALLEST, BELOW_ONE, np.zeros(1), np.ones(1)
     evaluate = partial(logistic_loss, pair.predicted, pair.observed, pair.first, *as_logit)
     theta = descended(evaluate, np.array([0.0, 1.0]), step_at)
-    reach = NORMAL_95
-    if pair.cluster is not None:  # few clusters: Student's t, and their variance with the usual correction
-        groups = max(np.unique(pair.cluster).size, 2)
-        reach = student_95(groups - 1.0) * math.sqrt(groups / (groups - 1.0))
+    reach = NORMAL_95 if pair.cluster is None else cluster_half_width(np.unique(pair.cluster).size)
     variance = np.diag(_covariance(pair, theta, seen[-1]))
     spread = reach * np.sqrt(np.maximum(variance, 0.0))
     found = theta[:free]

@@ -27,7 +27,7 @@ from miscal.metrics.score_errors import score_bins, smooth_error, span_of
 from miscal.results import CellResult, CumulativeCurve, Estimate, Histogram, Record
 from miscal.stats.combined_test import CombinedTest
 from miscal.stats.kuiper import RANGE_MEAN
-from miscal.stats.normal import NORMAL_95
+from miscal.stats.normal import half_width
 from miscal.stats.null_model import NullModel, choose_null
 from miscal.stats.smooth_ece import smooth_ece_null
 
@@ -321,7 +321,7 @@ def cumulative_curve(
     share, spread = np.cumsum(weight), np.sqrt(np.cumsum(variance))
     total, widest = share[-1], spread[-1]
     end = widest / total if deviation is None else deviation
-    band = NORMAL_95 * end * spread[some] / max(widest, 1e-300)
+    band = half_width(end) * spread[some] / max(widest, 1e-300)
     return CumulativeCurve(
         x=np.append(0.0, share[some] / total).tolist(),
         y=np.append(0.0, running[some] / total * units.scale).tolist(),

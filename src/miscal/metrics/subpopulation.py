@@ -32,10 +32,10 @@ from miscal.results import CumulativeCurve, Record, Result, Table, p_text
 from miscal.stats import maxima
 from miscal.stats.cell_sums import EFFECTIVE_EVENTS
 from miscal.stats.kuiper import RANGE_MEAN
+from miscal.stats.multiplicity import POWER
 from miscal.stats.null_model import NullModel, ResidualVariance, choose_null
 from miscal.words import sentence
 
-POWER = 0.84  # a gap this many deviations beyond the critical one is found 4 times in 5
 NAMED = 10  # worst subpopulations described in full
 DRAWN = 4  # and drawn
 UNEVEN = 3.0  # a heaviest weight of this many means is what makes subpopulations too small

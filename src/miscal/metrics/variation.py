@@ -30,7 +30,7 @@ from miscal.results import Result, Table
 from miscal.stats.cluster_draws import few_clusters
 from miscal.stats.metric_null import DRAWS, null_bands_and_p, summary_of_draws
 from miscal.stats.multiplicity import holm
-from miscal.stats.normal import NORMAL_95
+from miscal.stats.normal import half_width
 from miscal.stats.null_model import NullModel, choose_null
 from miscal.stats.rank_draws import clustered_rank_shares, effective_sizes, null_variations, raise_quiet_bins
 from miscal.words import sentence
@@ -316,7 +316,7 @@ def _rank_fields(sums: RankSums, measure: VariationMeasure) -> Plain:
     if measure.function is not entropy:
         return ranks
     error = 1.0 - sums.predicted[:, 0]  # what calibrated predictions would show, and its noise
-    noise = NORMAL_95 * np.sqrt(np.clip(error * (1.0 - error), 0.0, 0.25) / np.maximum(sums.size, 1.0))
+    noise = half_width(np.sqrt(np.clip(error * (1.0 - error), 0.0, 0.25) / np.maximum(sums.size, 1.0)))
     bins = Table(
         {
             "rows": sums.rows,

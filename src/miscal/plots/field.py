@@ -10,7 +10,7 @@ from miscal.metrics.field import FieldResult
 from miscal.plots.base import BAND, DASHED, FINE, INK, QUIET, SHADE, Display, View, colours, short
 from miscal.results import Result, Table
 from miscal.stats.multiplicity import adjusted_z
-from miscal.stats.normal import NORMAL_95
+from miscal.stats.normal import half_width
 
 LEVEL = 0.05  # below which a level is beyond noise
 FEW = 30  # levels that a list can show
@@ -53,7 +53,7 @@ class Funnel(View):
         if drawn.rows:
             grid = np.geomspace(size.min(), size.max() * 1.001, 200)
             error = np.sqrt(self._unit() / grid)
-            inner = NORMAL_95 * error
+            inner = half_width(error)
             tests = np.isfinite(drawn["p_value"]).sum()
             outer = adjusted_z(max(tests, 1)) * error
             ax.fill_between(grid, -inner, inner, **SHADE, label="95% of levels")

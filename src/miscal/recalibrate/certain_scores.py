@@ -8,10 +8,10 @@ import numpy as np
 
 from miscal.codes.data import Response
 from miscal.data.arrays import Floats
-from miscal.data.libraries import special
 from miscal.data.target import TargetData
 from miscal.metrics.losses import pooled_scores
 from miscal.recalibrate.training_sample import TrainingSample, weight_of_one_row
+from miscal.stats.binomial import poisson_upper_tail
 
 #: Events that are added to those observed where a rate would be 0 or 1.
 HALF_EVENT = 0.5
@@ -80,7 +80,7 @@ def _lowest_supported_score(target: TargetData) -> float:
     events, predicted = np.cumsum(observed), np.cumsum(weight * scores)
     # A cheap bound first: the exact tail is computed only where the excess is large.
     refuted = (events >= 1.0) & (events > predicted + 3.0 * np.sqrt(predicted))
-    refuted[refuted] = special.gammainc(events[refuted], predicted[refuted]) <= REFUTED_LEVEL
+    refuted[refuted] = poisson_upper_tail(events[refuted], predicted[refuted]) <= REFUTED_LEVEL
     moved = np.flatnonzero(refuted | (scores == 0.0))
     if not moved.size:
         return 0.0

@@ -30,6 +30,7 @@ from miscal.recalibrate.outcome_families import FAMILIES
 from miscal.recalibrate.softmax_fit import clipped_log, softmax
 from miscal.recalibrate.training_sample import TrainingSample, row_weight
 from miscal.stats.normal import normal_interval, one_sided_p
+from miscal.stats.resampling import bootstrap_p
 
 #: Draws of the paired bootstrap of the top label's error.
 BOOTSTRAP_DRAWS = 200
@@ -412,15 +413,15 @@ def top_label_growth_p_value(
         One-sided p-value, at least 1 / (draws + 1).
     """
     units = np.arange(rows.rows) if rows.cluster is None else rows.cluster
-    rng = np.random.default_rng(0)
     weight = 1.0 if rows.weight is None else rows.weight
     after, before = (_normalised(np.asarray(held.probability)) for held in (candidate, unchanged))
-    draws_without_growth = 0
-    for _ in range(BOOTSTRAP_DRAWS):
-        drawn = weight * rng.poisson(1.0, units.max() + 1)[units]
+
+    def grows(times: Floats) -> bool:
+        drawn = weight * times
         error_after, error_before = (
             expected_calibration_error(rows.outcome, probability, sample_weight=drawn)
             for probability in (after, before)
         )
-        draws_without_growth += error_after <= error_before
-    return (draws_without_growth + 1) / (BOOTSTRAP_DRAWS + 1)
+        return not error_after <= error_before  # an unknown error (NaN) counts as growth
+
+    return bootstrap_p(grows, units, draws=BOOTSTRAP_DRAWS)

@@ -221,3 +221,12 @@ def rare_outcome_p(size: float, rare: float, mean: float, variance: float) -> fl
     trials = np.rint(size)
     one = np.array([np.rint(rare), mean, variance, trials, mean > 0.5 * trials])
     return 2.0 * float(binomial_tail(one[:, None], upper=True)[0])
+
+
+def poisson_upper_tail(events: Floats, mean: Floats) -> Floats:
+    """P(K >= events) of Poisson counts; `events` need not be whole numbers.
+
+    >>> poisson_upper_tail(np.array([3.0]), np.array([1.0])).round(4).tolist()
+    [0.0803]
+    """
+    return np.asarray(special.gammainc(events, mean))

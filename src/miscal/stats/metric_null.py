@@ -89,6 +89,15 @@ def drawn_p(drawn: Floats, values: Any) -> Floats:
     return np.asarray((1.0 + _exceedances(drawn, values)) / (1.0 + len(drawn)))
 
 
+def at_resolution(p_value: float, draws: int) -> bool:
+    """Whether a p-value is the smallest that so many draws can give, so that it is only a bound.
+
+    >>> at_resolution(0.01, 99), at_resolution(0.02, 99)
+    (True, False)
+    """
+    return p_value <= (1.0 + 1e-9) / (1.0 + draws)
+
+
 def null_bands_and_p(drawn: Floats, values: Floats) -> tuple[Floats, ...]:
     """Between what 95% of the draws of each value lie, (draws, K), and its two-sided p-value."""
     low, high = np.quantile(drawn, [0.025, 0.975], axis=0)

@@ -5,7 +5,6 @@ from numpy.typing import ArrayLike
 
 from miscal.data.libraries import special
 from miscal.stats.cell_sums import Floats, ignore_warnings
-from miscal.stats.normal import normal_p
 
 POWER = 0.84  # the normal's 80% point, rounded as everybody rounds it
 
@@ -73,18 +72,6 @@ def adjusted_z(tests: float, level: float = 0.05) -> float:
     (1.96, 4.06)
     """
     return float(-special.ndtri(0.5 * level / tests))
-
-
-def paired_p(predicted: Floats, observed: Floats, variance: Floats) -> Floats:
-    """P-values that two models are equally far from the truth on the same rows.
-
-    The model on the truth's side of the middle between both is nearer: the outcomes are tested against the middle.
-
-    >>> paired_p(np.array([[30.0], [60.0]]), np.array([30.0]), np.array([[21.0], [21.0]])).round(3)
-    array([0.001])
-    """
-    found = normal_p(observed - np.mean(predicted, axis=0), np.mean(variance, axis=0))
-    return np.where(predicted[0] == predicted[1], 1.0, found)
 
 
 def minimum_detectable_gap(se: Floats, tests: int, level: float = 0.05) -> Floats:

@@ -8,7 +8,8 @@ import numpy as np
 from miscal.data.libraries import special
 from miscal.stats.cell_sums import Floats, ignore_warnings
 
-NORMAL_95 = 1.959963984540054
+NORMAL_95 = 1.959963984540054  # half-width of a two-sided 95% interval, in standard errors
+ONE_SIDED_95 = 1.6448536269514722
 
 
 def normal_interval(value: Any, error: Any) -> list[Any]:
@@ -39,3 +40,29 @@ def normal_z(p_value: Floats) -> Floats:
     [1.96, -0.0]
     """
     return np.asarray(-special.ndtri(0.5 * np.clip(p_value, 1e-300, 1.0)))
+
+
+def half_width(error: Any) -> Any:
+    """The half-width of the 95% interval of a normal estimate with this standard error."""
+    return NORMAL_95 * error
+
+
+def cluster_half_width(clusters: int) -> float:
+    """The half-width of a 95% interval in standard errors that were summed over so many clusters.
+
+    Student's t, with the usual correction of the variance. One cluster counts as two.
+
+    >>> round(cluster_half_width(10), 3)
+    2.385
+    """
+    groups = max(clusters, 2)
+    return student_95(groups - 1.0) * math.sqrt(groups / (groups - 1.0))
+
+
+def significantly_positive(values: Floats) -> bool:
+    """Whether a sum of independent values of mean 0 is significantly positive at the one-sided level of 5%.
+
+    >>> significantly_positive(np.ones(4)), significantly_positive(np.array([1.0, -1.0]))
+    (True, False)
+    """
+    return bool(values.sum() > ONE_SIDED_95 * math.sqrt(values @ values))

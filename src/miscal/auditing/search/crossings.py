@@ -27,6 +27,7 @@ from miscal.data.predictions import Predictions
 from miscal.metrics.neighbourhood import MapGrid, NeighbourhoodResult, by_neighbourhood
 from miscal.metrics.subpopulation import SubpopulationResult, by_subpopulation, subpopulation_curve
 from miscal.results import CumulativeCurve, Result
+from miscal.stats.metric_null import at_resolution
 
 SUSPECT = 0.25  # a column less surprising than this is not crossed with another that is not either
 SAME = 0.6  # share of its information that a column may have in common with another
@@ -262,7 +263,7 @@ def _places(
 def _end(result: Result, p_value: float) -> bool:
     """Whether a p-value is the smallest that the simulations of a result can give."""
     draws = result.settings.get("draws")
-    return bool(draws and p_value <= (1.0 + 1e-9) / (1.0 + draws))
+    return bool(draws and at_resolution(p_value, draws))
 
 
 def look_at_neighbourhoods(predictions: Predictions, looked: TargetSearch, wanted: AuditOptions) -> None:

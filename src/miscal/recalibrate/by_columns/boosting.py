@@ -1,6 +1,5 @@
 """Multi-calibration by gradient boosting on the logit, stopped by held-out loss; its trees are one table of nodes."""
 
-import math
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
@@ -28,12 +27,12 @@ from miscal.recalibrate.logistic_fit import loss_derivatives
 from miscal.recalibrate.newton import Derivatives, newton_minimise
 from miscal.recalibrate.parameters import MAX_COEFFICIENT, chosen_columns, parameter, state
 from miscal.recalibrate.training_sample import TrainingSample
+from miscal.stats.normal import significantly_positive
 
 MAX_ROUNDS = 40
 ROUNDS_WITHOUT_GAIN = 2
 ROUND_FOLDS = 5
 MAX_CROSS_FITTED_ROWS = 200_000  # beyond it one held-out fifth is enough
-ONE_SIDED_5_PERCENT = 1.6448536269514722
 LEVEL_PRIOR_ROWS = 30.0  # rows that the mean of all rows counts for where levels are ordered
 TREES_PER_ROUND = 25  # trees a round, after which the score among the features is the new one
 LEARNING_RATE = 0.1
@@ -306,7 +305,7 @@ class MulticalibrationBoost(TreeColumns):
                 break
         # Of mean 0 if the scores are right.
         beyond = weight * (outcome - family.mean(first)) * (best_logit - first)
-        if best and beyond.sum() > ONE_SIDED_5_PERCENT * math.sqrt(beyond @ beyond):
+        if best and significantly_positive(beyond):
             self.gain_ = best_mean
             return best
         return 0
