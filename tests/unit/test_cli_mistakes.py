@@ -156,7 +156,7 @@ def test_warnings_are_one_line_without_a_place_in_the_code(table: Path, tmp_path
 def test_hints_name_what_the_command_has(table: Path) -> None:
     pd.read_csv(table).assign(p=lambda f: 100 * f.p).to_csv(table, index=False)
     done = run("audit", table, *ROLES)
-    assert "pass --logit" in done.output
+    assert "use --logit" in done.output
     assert "clip" not in done.output
 
 

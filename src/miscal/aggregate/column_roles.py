@@ -71,7 +71,7 @@ class ColumnRoles(sources.ReadRoles):
                 ignored=predictions.ignored,
             )
         except MiscalError as error:
-            raise type(error)(with_location(str(error), chunk)) from error
+            raise error.with_text(with_location(error.template, chunk)) from error
 
 
 def with_location(message: str, chunk: Chunk) -> str:
@@ -123,7 +123,7 @@ class Batch:
         try:
             return self.columns[name]
         except MiscalError as error:
-            raise type(error)(with_location(str(error), self.chunk)) from error
+            raise error.with_text(with_location(error.template, self.chunk)) from error
 
     def numbers(self, name: str) -> Array:
         """A numeric or date column as float64, NaN where missing."""

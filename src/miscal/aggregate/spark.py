@@ -109,7 +109,7 @@ def _task(start: Start, *, merges_states: bool) -> Callable[[Iterator[Any]], Ite
                 state = start() if state is None else state
                 (state.merge if merges_states else state.add)(item)
         except MiscalError as error:
-            yield _state_row(None, str(error))
+            yield _state_row(None, error.template)
             return
         if state is not None:
             yield _state_row(pack_arrays(state.arrays()))

@@ -14,7 +14,7 @@ from miscal.aggregate.source import Source
 from miscal.codes.data import ColumnKind
 from miscal.data.arrays import Array, Plain, named_by
 from miscal.data.columns import Column, Columns
-from miscal.data.errors import check_named, refusal
+from miscal.data.errors import check_named, parameter, refusal
 from miscal.data.predictions import Predictions
 from miscal.data.target import TargetData
 
@@ -311,7 +311,8 @@ def _one(found: list[str], pattern: re.Pattern[str], role: str, columns: Mapping
         return settled[0]
     listed = ", ".join(f"'{name}'" for name in (found or list(columns))[:12]) or "none with rows"
     got = f"several could be the {role}: {listed}" if found else f"no column could be the {role}, of {listed}"
-    hint = "say outcome=NAME and probability=NAME; unnamed, an outcome must be 0 and 1 and a probability lie in [0, 1]"
+    hint = f"say {parameter('outcome', 'NAME')} and {parameter('probability', 'NAME')}; "
+    hint += "unnamed, an outcome must be 0 and 1 and a probability lie in [0, 1]"
     raise refusal("needs the names of the outcome and probability columns", "audit", got=got, hint=hint)
 
 

@@ -17,7 +17,7 @@ from miscal.codes.data import ColumnKind
 from miscal.data.calendar import MONTHS_OF, calendar_edges, monday
 from miscal.data.checks import one_of
 from miscal.data.columns import Column
-from miscal.data.errors import check_named, refusal
+from miscal.data.errors import check_named, parameter, refusal
 from miscal.data.predictions import Predictions
 from miscal.data.target import TargetData
 from miscal.metrics.cell_evaluation import CellEvaluation, evaluate_cells, evaluate_tally
@@ -42,7 +42,9 @@ def check_every(every: str | None, time: str | None) -> None:
     if every is not None:
         one_of("every", every, ("week", *MONTHS_OF))
         if time is None:
-            raise refusal("needs the column of the time", "'every'", hint="add time=COLUMN")
+            raise refusal(
+                "needs the column of the time", "'every'", hint=f"add {parameter('time', 'COLUMN')}"
+            )
 
 
 def time_column(predictions: Predictions, time: str) -> Column:

@@ -6,7 +6,6 @@ Text that cannot be printed is lost without harm to the work, its files and its 
 import codecs
 import errno
 import os
-import re
 import sys
 import warnings
 from contextlib import suppress
@@ -16,7 +15,7 @@ from typing import Any
 
 import click
 
-from miscal.data.errors import MiscalError, MiscalWarning, visible
+from miscal.data.errors import MiscalError, MiscalWarning, Parameter, Spelling, visible
 
 __all__ = ["OneLine", "main"]
 
@@ -25,19 +24,6 @@ COMMANDS = ("apply", "audit", "check", "demo", "fit", "merge", "recalibrate", "r
 # Earlier names of commands: they work, print nothing about it, and are in no help text.
 ALIASES = {"page": "report", "tally": "summarize"}
 DEFECT, INTERRUPTED = 3, 130
-# Options that are parameters of the same name.
-SAME = "positive|outcome|probability|prediction|response|exposure|weight|count|cluster|time|every"
-# Other words of Python.
-SAID = {
-    "use miscal.read(..., logit=True)": "pass --logit",
-    "logit=True": "--logit",
-    "'max_levels'": "--max-levels",
-    "max_levels": "--max-levels",
-    "'suppress_below'": "--suppress-below",
-    "leave it out with ignore": "--ignore it",
-    "a recalibrator written by to_json": "a model written by `miscal recalibrate` or to_json",
-}
-
 
 # What the command prints beyond ASCII, for streams that know no more than that.
 PLAIN = {
@@ -62,6 +48,20 @@ class OneLine(click.Group):
             self.add_command(getattr(import_module("miscal.cli.commands"), cmd_name))
         return super().get_command(context, cmd_name)
 
+    def as_option(self, parameter: Parameter) -> str:
+        """A parameter of Python as the option of the running command that sets it, or as in Python where none does."""
+        options = {
+            option.name: option
+            for command in self.commands.values()
+            for option in command.params
+            if option.opts
+        }
+        option = options.get(parameter.name)
+        if not isinstance(option, click.Option):
+            return parameter.otherwise or parameter.in_python()
+        value = "" if option.is_flag else parameter.value.strip("'")
+        return f"{option.opts[0]} {value}".strip()
+
     def main(self, *args: Any, standalone_mode: bool = True, **options: Any) -> Any:
         """Run, and say how it ended; exit status 1 is for gates that failed, whatever click makes of a closed pipe."""
         steady()
@@ -71,10 +71,10 @@ class OneLine(click.Group):
             os.environ.setdefault("MIMALLOC_PURGE_DELAY", "60000")
         try:
             with warnings.catch_warnings():
-                warnings.showwarning = partial(_warn, warnings.showwarning)
+                warnings.showwarning = partial(_warn, warnings.showwarning, self.as_option)
                 status = super().main(*args, **{**options, "standalone_mode": False})
         except MiscalError as error:
-            complain(_as_options(visible(" ".join(str(error).split()))))
+            complain(visible(" ".join(error.text(self.as_option).split())))
             status = 2
         except click.ClickException as error:
             with suppress(OSError):
@@ -125,21 +125,14 @@ def main() -> None:
     """Find where a model's probabilities are wrong, show it, and fix it."""
 
 
-def _warn(shown: Any, message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+def _warn(
+    shown: Any, as_option: Spelling, message: Any, category: type[Warning], *where: Any, **more: Any
+) -> None:
     """Say the library's warnings in one line, without the place in the code from which the command called it."""
     if issubclass(category, MiscalWarning):
-        complain(f"note: {_as_options(' '.join(str(message).split()))}")
+        complain(f"note: {' '.join(message.text(as_option).split())}")
     else:
         shown(message, category, *where, **more)
-
-
-def _as_options(text: str) -> str:
-    """Hints name Python's parameters; here they are options."""
-    for said, here in SAID.items():
-        text = text.replace(said, here)
-    text = re.sub(r" Rounding noise\? .*clip.*$", " Rounding noise? bring the values into [0, 1] first", text)
-    text = re.sub(rf"^'({SAME}|by|ignore|allowed|column|memory)'", r"--\1", text)
-    return re.sub(rf"\b({SAME})=", r"--\1 ", text)
 
 
 # ------------------------------------------------------------------------------------------------- text to people

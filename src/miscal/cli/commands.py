@@ -211,7 +211,7 @@ def merge(files: tuple[Path, ...], out: Path) -> None:
         try:
             total = total + part
         except MiscalError as error:
-            raise type(error)(f"'{path}' and '{files[0]}': {error}") from error
+            raise error.with_text(f"'{path}' and '{files[0]}': {error.template}") from error
     total.save(out)
     say(f"{total.rows:,} rows of {total.parts} table{'s' * (total.parts != 1)}. Summary file: {out}")
 

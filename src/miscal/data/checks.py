@@ -23,7 +23,7 @@ from miscal.data.arrays import (
     numpy_of,
     unmasked,
 )
-from miscal.data.errors import nearest, refusal, refusing
+from miscal.data.errors import nearest, parameter, refusal, refusing
 from miscal.data.libraries import pa, pc
 
 BLOCK = 1 << 17  # rows: a megabyte of numbers
@@ -172,10 +172,10 @@ def bounded(thing: Any, where: str, what: str, low: float, high: float, hint: st
     return values
 
 
+LOGIT = parameter("logit", "True", "miscal.read")
 PROBABILITY = "must lie in [0, 1], as probabilities do"
-OUTSIDE_HINT = (
-    "logits? use miscal.read(..., logit=True). Percent? divide by 100. "
-    "Rounding noise? use miscal.read(..., clip=1e-6)"
+OUTSIDE_HINT = f"logits? use {LOGIT}. Percent? divide by 100. Rounding noise? " + parameter(
+    "clip", "1e-6", "miscal.read", otherwise="bring the values into [0, 1] first"
 )
 
 
@@ -225,7 +225,7 @@ def check_matrix(matrix: Floats, where: str) -> Floats:
         for k, column in enumerate(matrix.T):
             one_probability(column, f"column {k} of {where}")
     sums = np.einsum("ij->i", matrix)  # of short rows four times as quick as their sum
-    hint = "logits? use miscal.read(..., logit=True). Independent labels? audit one class at a time"
+    hint = f"logits? use {LOGIT}. Independent labels? audit one class at a time"
     bounded(
         sums, where, "must have rows of sum 1 within 1e-4", 1.0 - SUM_TOLERANCE, 1.0 + SUM_TOLERANCE, hint
     )

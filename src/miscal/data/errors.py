@@ -1,6 +1,13 @@
-"""Every refusal and every warning of the library, and the one way their text is built.
+"""Every error and every warning of the library, and the one way their text is built.
 
-A message answers four questions: what was expected, where, what was found, what to do.
+A message answers four questions: what was expected, where, what was found, what to do. An error keeps the answers as
+attributes (`parameter`, `expected`, `got`, `hint`).
+
+The rule for messages: a parameter that a user sets is named with `parameter(...)`, in Python as in
+
+    raise refusal("needs the column of the time", "'every'", hint=f"add {parameter('time', 'COLUMN')}")
+
+so that the command line, where it is an option, can spell it as one (`--time COLUMN`) without reading the message.
 """
 
 import difflib
@@ -8,21 +15,103 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from types import FrameType
+from typing import NamedTuple, Self
 
 #: Controls of both sets, ends of lines and paragraphs, overrides of direction, halves of characters.
 _ACTING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _BOXED = re.compile(r"np\.(?:float|u?int|str)\d*_?\(([^()]*)\)|np\.(True|False)_")
 
 
-class MiscalError(ValueError):
-    """Base of every refusal: the input, a parameter or a file is not what it must be."""
+#: A parameter within a text: its name, value, function and what to do otherwise, between marks that no text has.
+_MARKED = re.compile("\ue000([^\ue001]*)\ue001([^\ue001]*)\ue001([^\ue001]*)\ue001([^\ue002]*)\ue002")
+_NAME_ALONE = re.compile(r"'(\w+)'")
 
-    def __init__(self, text: object = "") -> None:
-        super().__init__(visible(text, keep="\n"))
+
+class Parameter(NamedTuple):
+    """A parameter that a message names.
+
+    Attributes
+    ----------
+    name : str
+        The parameter's name in Python.
+    value : str
+        The value to give; empty where the parameter is only named.
+    function : str
+        The function that has it, where it is another one than was called.
+    otherwise : str
+        What to do where there is no such parameter, in the place of "use" and the parameter.
+    """
+
+    name: str
+    value: str = ""
+    function: str = ""
+    otherwise: str = ""
+
+    def in_python(self) -> str:
+        """The parameter as Python has it."""
+        if not self.value:
+            return f"'{self.name}'"
+        return (
+            f"{self.function}(..., {self.name}={self.value})"
+            if self.function
+            else f"{self.name}={self.value}"
+        )
+
+
+Spelling = Callable[[Parameter], str]
+
+
+def parameter(name: str, value: str = "", function: str = "", otherwise: str = "") -> str:
+    """Name a parameter within a message, by the fields of `Parameter`.
+
+    >>> spelled(f"pass {parameter('logit', 'True')}")
+    'pass logit=True'
+    """
+    return f"\ue000{name}\ue001{value}\ue001{function}\ue001{otherwise}\ue002"
+
+
+def spelled(text: str, spelling: Spelling = Parameter.in_python) -> str:
+    """A text with its parameters in a spelling, by default Python's."""
+    return _MARKED.sub(lambda found: spelling(Parameter(*found.groups())), text)
+
+
+class MiscalError(ValueError):
+    """Base of every error: the input, a parameter or a file is not what it must be.
+
+    Attributes
+    ----------
+    parameter : str
+        The parameter that the error is about; empty where it is about something else, such as a column.
+    expected, got, hint : str
+        What was expected, what was found, and what to do; each empty where the error does not say.
+    template : str
+        The message with its parameters marked, as `spelled` reads it.
+    """
+
+    def __init__(
+        self, text: object = "", *, parameter: str = "", expected: str = "", got: str = "", hint: str = ""
+    ) -> None:
+        if isinstance(text, MiscalError):
+            parameter, expected, got, hint = text.parameter, text.expected, text.got, text.hint
+            text = text.template
+        self.template = visible(text, keep="\n")
+        self.parameter, self.expected, self.got, self.hint = parameter, expected, got, spelled(hint)
+        super().__init__(spelled(self.template))
+
+    def text(self, spelling: Spelling = Parameter.in_python) -> str:
+        """The message, its parameters in a spelling."""
+        return spelled(self.template, spelling)
+
+    def with_text(self, template: str) -> Self:
+        """The same error with another message, such as one that also says which file it is about."""
+        error = type(self).__new__(type(self))
+        fields = {"parameter": self.parameter, "expected": self.expected, "got": self.got, "hint": self.hint}
+        MiscalError.__init__(error, template, **fields)
+        return error
 
     def _render_traceback_(self) -> list[str]:
         """What IPython prints in place of its own traceback: the user's lines, down to the call that was refused."""
@@ -61,17 +150,42 @@ class NotPlain(MiscalError):
 class MiscalWarning(UserWarning):
     """Base of every warning: the result stands, but read it with care."""
 
+    def __init__(self, text: str = "") -> None:
+        self.template = visible(text)
+        super().__init__(spelled(self.template))
+
+    def text(self, spelling: Spelling = Parameter.in_python) -> str:
+        """The message, its parameters in a spelling."""
+        return spelled(self.template, spelling)
+
 
 def refusal(what: str, where: str = "", *, got: str = "", hint: str = "") -> MiscalError:
-    """Build the error for one refusal.
+    """Build an error.
 
+    Parameters
+    ----------
+    what : str
+        What was expected, such as "must lie in [0, 1]".
+    where : str
+        What must: a parameter's name in quotes, such as "'bins'", or a column, a file, ...
+    got : str
+        What was found.
+    hint : str
+        What to do.
+
+    Examples
+    --------
     >>> print(refusal("must lie in [0, 1]", "'y_prob'", got="row 3 has 1.2", hint="logits? pass logit=True"))
     'y_prob' must lie in [0, 1]; row 3 has 1.2.
     Hint: logits? pass logit=True
     """
-    found = f"; {unboxed(got)}" if got else ""
+    named = _NAME_ALONE.fullmatch(where)
+    subject = parameter(named[1]) if named else where
+    got = unboxed(got)
+    found = f"; {got}" if got else ""
     then = f"\nHint: {visible(hint)}" if hint else ""
-    return MiscalError(visible(f"{where} {what}{found}.".strip()) + then)
+    text = visible(f"{subject} {what}{found}.".strip()) + then
+    return MiscalError(text, parameter=named[1] if named else "", expected=what, got=got, hint=hint)
 
 
 @contextmanager
@@ -145,4 +259,4 @@ def check_named(names: Iterable[str], known: Collection[str], where: str) -> Non
 def warn(text: str) -> None:
     """Warn at the first line outside the library, so that the user sees their own call."""
     ours = takewhile(lambda at: _package(at[0]) == "miscal", traceback.walk_stack(sys._getframe()))
-    warnings.warn(visible(text), MiscalWarning, stacklevel=1 + len(list(ours)))
+    warnings.warn(MiscalWarning(text), stacklevel=1 + len(list(ours)))

@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from miscal.codes.data import Response
 from miscal.data.arrays import Array, Vector, factorise, numpy_of
 from miscal.data.checks import inside, is_missing, plain, refuse_rows
-from miscal.data.errors import listed, nearest, refusal, warn
+from miscal.data.errors import listed, nearest, parameter, refusal, warn
 from miscal.data.libraries import pa
+from miscal.data.responses import needed_response
 
 Classes = tuple[Any, ...]
 
@@ -79,11 +81,11 @@ def _naming_hint(labels: list[Any], n_classes: int, where: str) -> str:
         hint += "or name the columns in order with Predictions(..., classes=[...])"
     elif len(labels) > 2:
         hint = "only two classes are possible with one column of probabilities; "
-        hint += "counts, amounts or shares? say response='count' or response='real'"
+        hint += f"counts, amounts or shares? say {needed_response(Response.COUNT, Response.REAL)}"
     elif where.startswith("'y"):
         hint = f"give truth values, such as y == {labels[-1]!r}, or Predictions(..., positive={labels[-1]!r})"
     else:
-        hint = "name the event: positive=LABEL, or give 0 and 1"
+        hint = f"name the event: {parameter('positive', 'LABEL')}, or give 0 and 1"
     return f"{hint}; labels found: {_listed(labels)}"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from miscal.codes.data import Response
 from miscal.data import checks, outcomes, responses
 from miscal.data.arrays import Array, Floats, Integers, Plain, Vector, encoded, flat, frame_of, locked
 from miscal.data.columns import Columns, columns_given
@@ -223,7 +224,9 @@ def _validated(raw: RawPredictions) -> Plain:
     names = raw.names
     if responses.check_response(raw.response) == "binary":
         if raw.exposure is not None:
-            raise refusal("needs response='count' or response='real'", names["exposure"])
+            raise refusal(
+                f"needs {responses.needed_response(Response.COUNT, Response.REAL)}", names["exposure"]
+            )
         probability, named = checks.probability_matrix(raw.y_prob, names["probability"])
     else:
         probability, named = _predictions(raw), None
@@ -293,7 +296,11 @@ def _predictions(raw: RawPredictions) -> Floats:
     for role in ("count", "classes", "positive"):
         if getattr(raw, role) is not None:
             where = raw.names.get(role, f"'{role}'")
-            raise refusal("needs response='binary'", where, got=f"the response is {raw.response!r}")
+            raise refusal(
+                f"needs {responses.needed_response(Response.BINARY)}",
+                where,
+                got=f"the response is {raw.response!r}",
+            )
     return responses.numbers(raw.y_prob, raw.names["probability"])
 
 

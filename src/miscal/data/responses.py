@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from miscal.codes.data import Response
 from miscal.data import checks
 from miscal.data.arrays import Array, Floats, Plain, Vector, flat
+from miscal.data.errors import parameter
 
 RESPONSES = ("binary", "real", "count")
 LARGEST = 1e100  # squares of values and their sums must stay finite
@@ -33,6 +35,11 @@ SCALED = (
     "expected",
     "interval_off",
 )
+
+
+def needed_response(*choices: Response) -> str:
+    """The responses that are needed, as messages name them."""
+    return " or ".join(parameter("response", f"'{choice}'") for choice in choices)
 
 
 def check_response(response: Any) -> str:
@@ -95,6 +102,6 @@ def numbers(thing: Vector, where: str, *, count: bool = False) -> Floats:
     values = checks.bounded(vector, where, what, -LARGEST, LARGEST, "drop these rows or mend them")
     if count:
         bad = (values < 0.0) | (values != np.floor(values))
-        hint = "amounts? use response='real'"
+        hint = f"amounts? use {needed_response(Response.REAL)}"
         checks.refuse_rows(bad, "must hold whole numbers, 0 or more", where, values, hint)
     return values

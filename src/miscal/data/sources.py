@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from miscal.codes.data import Response
 from miscal.data import checks, outcomes
 from miscal.data.arrays import Vector, expanded, factorise, flat, frame_of, names_of, sigmoid, unique
-from miscal.data.errors import MiscalError, check_named, listed, refusal, warn
+from miscal.data.errors import MiscalError, check_named, listed, parameter, refusal, warn
 from miscal.data.files import TableFile
 from miscal.data.libraries import special
 from miscal.data.predictions import NAMES, Predictions, RawPredictions
-from miscal.data.responses import Units, check_response
+from miscal.data.responses import Units, check_response, needed_response
 
 SUSPICIOUS = 20  # logits from which it is no accident that all of them lie in [0, 1]
 
@@ -115,7 +116,8 @@ def _opened(source: Any) -> tuple[list[str], Any]:
 def unnamed(where: str, names: Sequence[str], role: str = "probability") -> MiscalError:
     """The refusal for a table whose outcome and probability were not named; it lists the columns there are."""
     shown = listed([f"'{name}'" for name in names], 12)
-    what, hint = f"needs the names of the outcome and {role} columns", f"say outcome=NAME and {role}=NAME"
+    what = f"needs the names of the outcome and {role} columns"
+    hint = f"say {parameter('outcome', 'NAME')} and {parameter(role, 'NAME')}"
     return refusal(what, where, got=f"the columns are {shown}", hint=hint)
 
 
@@ -173,7 +175,7 @@ class ReadRoles:
         checks.check_lengths({f"column '{name}'": vector for name, vector in vectors.items()})
         labels = vectors.pop(self.outcome)
         if self.response != "binary" and (self.logit or self.clip):
-            raise refusal("needs response='binary'", "'logit'" if self.logit else "'clip'")
+            raise refusal(f"needs {needed_response(Response.BINARY)}", "'logit'" if self.logit else "'clip'")
         classes, event = _classes_of(roles, labels)
         beside = {role: table[name] for role, name in self.named if role not in ("outcome", "probability")}
         return Predictions.validated(
@@ -255,7 +257,8 @@ def probabilities_given(vectors: Mapping[str, Vector], *, logit: bool, clip: flo
         ]
         if made[0].size >= SUSPICIOUS and all(checks.inside(each, 0.0, 1.0) for each in made):
             names = ", ".join(f"'{name}'" for name in vectors)
-            warn(f"every value of {names} lies in [0, 1]: probabilities already? then leave logit=True out")
+            leave_out = f"then leave {parameter('logit', 'True')} out"
+            warn(f"every value of {names} lies in [0, 1]: probabilities already? {leave_out}")
         if len(made) == 1:
             return sigmoid(made[0])
         return special.softmax(np.column_stack(made), axis=1)

@@ -125,7 +125,7 @@ def load_model(path: str | Path) -> Recalibrator:
     try:
         return model_from(text)
     except MiscalError as error:
-        raise type(error)(f"'{path}': {error}") from error
+        raise error.with_text(f"'{path}': {error.template}") from error
 
 
 def model_from(text: str) -> Recalibrator:
@@ -145,7 +145,7 @@ def with_columns(
         given = vectors[names[0]] if model.predicts_means() else probabilities_given(vectors, logit=logit)
         found = model.map_checked(model.check_prediction(given), table)
     except MiscalError as error:
-        raise type(error)(with_location(str(error), chunk)) from error
+        raise error.with_text(with_location(error.template, chunk)) from error
     for name, values in zip(made, found.T[-len(made) :], strict=True):  # of two classes, that of class 1
         table = table.append_column(name, pa.array(values))
     return table

@@ -128,7 +128,7 @@ def loads(text: str, base: type[Recalibrator]) -> Recalibrator:
     MiscalError
         If the text is damaged, hostile, or holds a recalibrator of another class.
     """
-    with refusing("is not a recalibrator written by to_json", "the saved model"):
+    with refusing("is not a model written by `miscal recalibrate` or to_json", "the saved model"):
         document = json.loads(text, parse_constant=_reject_constant, object_pairs_hook=_distinct_names)
         if not isinstance(document, dict):
             raise TypeError("it holds no JSON object")
