@@ -92,6 +92,12 @@ class MiscalError(ValueError):
         The message with its parameters marked, as `spelled` reads it.
     """
 
+    template: str
+    parameter: str
+    expected: str
+    got: str
+    hint: str
+
     def __init__(
         self, text: object = "", *, parameter: str = "", expected: str = "", got: str = "", hint: str = ""
     ) -> None:
