@@ -55,11 +55,9 @@ class Parameter(NamedTuple):
         """The parameter as Python has it."""
         if not self.value:
             return f"'{self.name}'"
-        return (
-            f"{self.function}(..., {self.name}={self.value})"
-            if self.function
-            else f"{self.name}={self.value}"
-        )
+        text = f"{self.name}={self.value}"
+        text = f"{self.function}(..., {text})" if self.function else text
+        return f"use {text}" if self.otherwise else text
 
 
 Spelling = Callable[[Parameter], str]
