@@ -1,11 +1,14 @@
-"""Sums of all rows: what a search chose on a sample of them, on average and along the score.
+"""Evidence from all rows for what a search proposed on a sample of them.
 
-Beyond memory the search runs on as many rows as the ceiling allows, by the same program as on a table that fits. Its
-cells, pairs and places are then added up over all rows in one pass and tested on those sums. Which rows places share
-is told from the sample, each row of which stands for as many as it was taken from.
+Beyond memory the search runs on as many rows as the memory limit allows, by the same program as on a table that fits.
+Its cells, pairs and segments are then added up over all rows in one pass, in parts of a table or on a cluster, and
+tested on those sums. Which rows segments share is estimated from the sample, each row of which stands for as many as it
+was taken from.
+
+The rule: what is added up is asked for by request and looked up by request; the search on the sample is not changed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,14 +22,19 @@ from miscal.aggregate.sample import GatheredRows
 from miscal.aggregate.streaming import largest_residual_rows
 from miscal.aggregate.summary import ColumnSums, Summary, coarsened
 from miscal.aggregate.tally import Tally
-from miscal.auditing.column_choice import left_out, reason_aside
-from miscal.auditing.search.candidates import Candidate, TargetSearch
-from miscal.auditing.search.cell_grids import CellGrid, RawAndRecalibrated, SearchContext
-from miscal.auditing.search.coded_columns import CodedColumn, small
-from miscal.auditing.search.collect import leave_out_shapes, shown_edges
-from miscal.auditing.search.score_profiles import along_of_tally
+from miscal.auditing.column_choice import is_constant, left_out
+from miscal.auditing.search.cell_grids import CellGrid, GridId
+from miscal.auditing.search.coded_columns import CodedColumn, smallest_dtype
+from miscal.auditing.search.collect import shown_edges
+from miscal.auditing.search.evidence import RawAndRecalibrated
+from miscal.auditing.search.not_tested import shapes_not_tested
+from miscal.auditing.search.score_profiles import profile_of_tally
+from miscal.auditing.search.search_context import ScoreGrid, SearchContext
+from miscal.auditing.search.target_search import RowSearch, TargetSearch
+from miscal.auditing.search.tested_segments import segment_with_sums
 from miscal.cells.partitions import BinPooling, Levels
 from miscal.cells.ranges import grid_quantiles, quantile_edges, shared_edges, united
+from miscal.codes.audit import Family, FindingKind
 from miscal.codes.data import ColumnKind
 from miscal.data.arrays import Plain
 from miscal.data.column_types import column_type
@@ -39,11 +47,21 @@ from miscal.metrics.variable import VariableResult
 from miscal.stats.cell_sums import EFFECTIVE_EVENTS, CellSums, Floats
 from miscal.stats.null_model import weights_depend_on_outcome
 
-MOST_CELLS = 1 << 17  # of one group and the score: what a pass keeps room for
+MAX_PROFILE_SUMS = 1 << 17  # cells of one grid by the score: what a pass keeps room for
 
 
 class ColumnBinning(NamedTuple):
-    """How one column is looked at: edges of the ranges shown, of those searched, and of a grid; none: its levels."""
+    """How one column is cut.
+
+    Attributes
+    ----------
+    name, kind : str
+        The column.
+    bins, fine : ndarray
+        Edges of the ranges that are shown, and of those that are searched; empty for levels.
+    grid : ndarray or None
+        Edges of a grid that has all of them, and more; None for levels.
+    """
 
     name: str
     kind: ColumnKind
@@ -52,42 +70,57 @@ class ColumnBinning(NamedTuple):
     grid: Floats | None
 
 
-def score_edges(compared: TargetData) -> Floats:
+def score_edges(target: TargetData) -> Floats:
     """The edges of the bins of the score that are shown: fifteen, of about equal weight."""
-    return quantile_edges(compared.predicted, 15, compared.weight, compared.count, apart=True)
+    return quantile_edges(target.predicted, 15, target.weight, target.count, apart=True)
 
 
-def cuts_of(part: CodedColumn, compared: TargetData, *, alone: bool = False) -> ColumnBinning:
-    """How a column of a sample was cut, with a grid that has all of its edges; one value `alone` stays a level."""
-    column, fine = part.column, part.edges
+def column_binning(
+    coded: CodedColumn, target: TargetData, *, constant_as_level: bool = False
+) -> ColumnBinning:
+    """How a column of a sample was cut, with a grid that has all of its edges."""
+    column, fine = coded.column, coded.edges
     kind = ColumnKind.INTEGER if column.integer else column.kind
-    if column.nominal or (alone and reason_aside(column) == "constant"):
+    if column.nominal or (constant_as_level and is_constant(column)):
         return ColumnBinning(column.name, kind, np.empty(0), np.empty(0), None)
     known = column.values[~np.isnan(column.values)]
-    bins = shown_edges(column, compared)
+    bins = shown_edges(column, target)
     if bins is None or fine is None:  # all of the sample's values are missing
         bins = fine = np.array([-np.inf, np.inf])
-    asked = [fine]
+    edges = [fine]
     if known.size:
-        asked.append(grid_quantiles(known))
+        edges.append(grid_quantiles(known))
         if column.type.round_edges:
-            asked.append(shared_edges(bins))
-    return ColumnBinning(column.name, kind, bins, fine, united(bins, *asked))
+            edges.append(shared_edges(bins))
+    return ColumnBinning(column.name, kind, bins, fine, united(bins, *edges))
 
 
-def cuts_like(name: str, summary: Summary) -> ColumnBinning:
+def binning_like(name: str, summary: Summary) -> ColumnBinning:
     """How a column was cut for another summary, so that both can be added."""
-    each = (summary.variables | summary.fields)[name]
-    return ColumnBinning(name, each.kind, each.bins, each.fine, getattr(each.tally.cells, "edges", None))
+    sums = (summary.variables | summary.fields)[name]
+    return ColumnBinning(name, sums.kind, sums.bins, sums.fine, getattr(sums.tally.cells, "edges", None))
 
 
 @dataclass(frozen=True, eq=False)
 class AllRows:
-    """All rows of a table, to be added up: where they are, what was gathered of them, and columns left out so far.
+    """All rows of a table, to be added up.
 
-    event : what is compared, in words
-    like : the scores of another table, whose own recalibration is used: tables that are to be added up share one, or
-        what differs between them would be put right in each
+    Attributes
+    ----------
+    source : Source
+        Where they are.
+    roles : ColumnRoles
+        Which column is what.
+    gathered : GatheredRows
+        The sample.
+    target, event : str or int, str
+        What is compared, and the same in words.
+    max_levels : int
+        Columns of more levels are excluded.
+    aside : sequence of dict
+        Columns excluded so far.
+    like : Tally, optional
+        The scores of another table, whose recalibration map is used, so that the summaries of both can be added up.
     """
 
     source: Any
@@ -102,7 +135,7 @@ class AllRows:
     def add(
         self,
         score_edges: Floats,
-        cuts: Sequence[ColumnBinning],
+        binnings: Sequence[ColumnBinning],
         further: Sequence[Request] = (),
         ranks: Floats | None = None,
     ) -> tuple[Summary, streaming.StreamedSums]:
@@ -112,7 +145,7 @@ class AllRows:
         ----------
         score_edges : ndarray
             Edges of the bins of the score that the report shows.
-        cuts : sequence of ColumnBinning
+        binnings : sequence of ColumnBinning
             How the values of each column are divided.
         further : sequence of Request
             More cells to add up.
@@ -131,8 +164,10 @@ class AllRows:
         recalibration = streaming.Recalibration(known.cells.edges[1:-1], from_sums.recalibrated_scores(known))
         score_cells = RangeCells(SCORE, score_edges if ranks is None else ranks)
         column_cells: list[Request] = [
-            LevelCells(cut.name, self.max_levels) if cut.grid is None else RangeCells(cut.name, cut.grid)
-            for cut in cuts
+            LevelCells(binning.name, self.max_levels)
+            if binning.grid is None
+            else RangeCells(binning.name, binning.grid)
+            for binning in binnings
         ]
         requests = [score_cells, *column_cells, *further]
         added = streaming.add_up(self.source, self.roles, self.target, requests, recalibration)
@@ -142,12 +177,12 @@ class AllRows:
         unread = (left_out(name, added.rows, reason) for name, reason in added.excluded)
         variables: dict[str, ColumnSums] = {}
         fields: dict[str, ColumnSums] = {}
-        for cut, request in zip(cuts, column_cells, strict=True):
+        for binning, request in zip(binnings, column_cells, strict=True):
             if request not in added.tallies:  # too many levels
                 continue
             raw, recalibrated = added.tallies[request], added.recalibrated[request]
-            columns = fields if cut.grid is None else variables
-            columns[cut.name] = ColumnSums(cut.kind, raw, recalibrated, cut.bins, cut.fine)
+            columns = fields if binning.grid is None else variables
+            columns[binning.name] = ColumnSums(binning.kind, raw, recalibrated, binning.bins, binning.fine)
         about = {
             "outcome": self.roles.outcome,
             "probability": ", ".join(map(str, self.roles.probabilities)),
@@ -170,186 +205,302 @@ class AllRows:
         return summary, added
 
 
-def measured_on_all(
-    looked: TargetSearch, every: AllRows, further: Sequence[Request], random_state: int
-) -> tuple[Summary, list[Tally | None]]:
-    """Replace the sums of a search by those of all rows, and build its results from them.
+def collect_on_all_rows(
+    search: TargetSearch, all_rows: AllRows, further: Sequence[Request], random_state: int
+) -> tuple[TargetSearch, Summary, list[Tally | None]]:
+    """Collect the evidence of all rows for what was proposed on a sample of them.
 
-    further : cells whose sums are wanted as well, given in the end
+    Parameters
+    ----------
+    search : TargetSearch
+        What was proposed on the sample.
+    all_rows : AllRows
+        Where the rows are.
+    further : sequence of Request
+        Cells whose sums are needed as well.
+
+    Returns
+    -------
+    search : TargetSearch
+        The same proposals with the evidence of all rows.
+    summary : Summary
+        Sums of score and columns.
+    further : list of Tally or None
+        Those of `further`.
     """
-    sampled, groups = looked.rows, [*looked.columns, *looked.pairs]
-    compared = sampled.raw
-    scale = every.gathered.rows / max(compared.rows, 1)
-    cuts = [cuts_of(group.parts[0], compared) for group in looked.columns]
-    crossings = {
-        group.names: CrossedCells(tuple(cells_of_part(part) for part in group.parts))
-        for group in looked.pairs
-    }
-    profiles = {group.names: score_cells(group, sampled.grid, scale) for group in groups}
-    conjunctions = [candidate.conjunction for _, family in looked.searched.values() for candidate in family]
-    searched = ConditionCells(tuple(conjunctions))
-    requests: list[Request] = [*crossings.values(), *profiles.values(), *further]
-    if conjunctions:
-        requests.append(searched)
-    edges = score_edges(compared)
-    ranks = None if compared.binary else grid_edges(compared.predicted, edges)
-    summary, added = every.add(edges, cuts, requests, ranks)
-    noise = from_sums.noise_of_sums(
-        summary.grid, outcome_weights=summary.outcome_weights, sampled=sampled.noise
+    sampled = search.context
+    sampling_ratio = all_rows.gathered.rows / max(sampled.raw.rows, 1)
+    requests = _EvidenceRequests.of(search, sampling_ratio)
+    edges = score_edges(sampled.raw)
+    ranks = None if sampled.raw.binary else grid_edges(sampled.raw.predicted, edges)
+    binnings = [column_binning(grid.coded_columns[0], sampled.raw) for grid in search.columns]
+    summary, sums = all_rows.add(edges, binnings, [*requests.every, *further], ranks)
+    null_model = from_sums.noise_of_sums(
+        summary.grid, outcome_weights=summary.outcome_weights, sampled=sampled.null_model
     )
-    lookup = partial(largest_residual_rows, every.source, every.roles)
-    rows = looked.rows = replace(sampled, noise=noise, scale=scale, lookup=lookup)
-    look_at_sums(looked, summary, random_state)
-    looked.pairs = [
-        _crossed(group, added.tallies[request], added.recalibrated[request], rows)
-        for group, request in zip(looked.pairs, crossings.values(), strict=True)
-    ]
-    if conjunctions:
-        raw, recalibrated = CellSums.of(added.tallies[searched]), CellSums.of(added.recalibrated[searched])
-        looked.searched = _searched(looked, raw, recalibrated)
-    # A column with too many levels among all rows has been dropped from `looked.columns`.
-    for group in [*looked.columns, *looked.pairs]:
-        request = profiles[group.names]
-        see_sums(group, (added.tallies[request], added.recalibrated[request]))
-    leave_out_shapes(looked)
-    of = f" Of a sample of {compared.rows:,} of {every.gathered.rows:,} rows."
-    looked.further = [replace(result, method=result.method + of) for result in looked.further]
-    return summary, [added.tallies.get(request) for request in further]
+    context = replace(
+        sampled,
+        null_model=null_model,
+        sampling_ratio=sampling_ratio,
+        find_largest=partial(largest_residual_rows, all_rows.source, all_rows.roles),
+    )
+    columns = [(grid.column, grid.result) for grid in search.columns]
+    search = search_of_sums(search, context, columns, summary, random_state)
+    pairs = [_crossed_grid(grid, *_both(sums, requests.crossings[grid.id]), context) for grid in search.pairs]
+    # A column with too many levels among all rows is not in `search.columns` any more.
+    note = f" Of a sample of {sampled.raw.rows:,} of {all_rows.gathered.rows:,} rows."
+    search = replace(
+        search,
+        columns=tuple(
+            _with_profiles(grid, *_both(sums, requests.profiles[grid.id])) for grid in search.columns
+        ),
+        pairs=tuple(_with_profiles(grid, *_both(sums, requests.profiles[grid.id])) for grid in pairs),
+        row_searches=_row_searches(search, requests, sums),
+        further_results=tuple(
+            replace(result, method=result.method + note) for result in search.further_results
+        ),
+    )
+    search = search.extended(not_tested=shapes_not_tested(search))
+    return search, summary, [sums.tallies.get(request) for request in further]
 
 
-def look_at_sums(looked: TargetSearch, summary: Summary, random_state: int) -> None:
-    """Score and columns from sums of all rows, in the place of what a sample of them, if there is one, says."""
-    rows, sums = looked.rows, summary.variables | summary.fields
+@dataclass(frozen=True)
+class _EvidenceRequests:
+    """The cells that one pass over all rows adds up for a search, by what they are for.
+
+    Attributes
+    ----------
+    crossings : mapping of grid id to CrossedCells
+        Cells of pairs.
+    profiles : mapping of grid id to CrossedCells
+        Cells of columns and pairs, each by the score.
+    conditions : ConditionCells or None
+        Segments of row searches, in their order.
+    """
+
+    crossings: Mapping[GridId, CrossedCells]
+    profiles: Mapping[GridId, CrossedCells]
+    conditions: ConditionCells | None
+
+    @classmethod
+    def of(cls, search: TargetSearch, sampling_ratio: float) -> "_EvidenceRequests":
+        """What a search needs."""
+        conjunctions = tuple(
+            segment.conjunction
+            for row_search in search.row_searches.values()
+            for segment in row_search.segments
+        )
+        return cls(
+            crossings={
+                grid.id: CrossedCells(tuple(cells_of_coded(coded) for coded in grid.coded_columns))
+                for grid in search.pairs
+            },
+            profiles={
+                grid.id: profile_cells(grid, search.context.score_grid, sampling_ratio)
+                for grid in search.grids
+            },
+            conditions=ConditionCells(conjunctions) if conjunctions else None,
+        )
+
+    @property
+    def every(self) -> list[Request]:
+        """All requests."""
+        conditions = [] if self.conditions is None else [self.conditions]
+        return [*self.crossings.values(), *self.profiles.values(), *conditions]
+
+
+def _both(sums: streaming.StreamedSums, request: Request) -> tuple[Tally, Tally]:
+    """The sums of a request, as predicted and after global recalibration."""
+    return sums.tallies[request], sums.recalibrated[request]
+
+
+def search_of_sums(
+    search: TargetSearch,
+    context: SearchContext,
+    columns: Sequence[tuple[Column, VariableResult | FieldResult | None]],
+    summary: Summary,
+    random_state: int,
+) -> TargetSearch:
+    """A search with score and columns from sums.
+
+    Parameters
+    ----------
+    search : TargetSearch
+        Proposals, whose score and columns are replaced.
+    columns : sequence of tuple
+        The columns in order, with what a sample shows of them; those that the summary lacks are dropped.
+    """
+    sums = summary.variables | summary.fields
     common: Any = {"target": str(summary.about["target"]), "random_state": random_state}
     grid = summary.grid
-    looked.score = from_sums.score_from_sums(summary.score, grid, rows.noise, **common)
-    looked.scores = CellSums.of(grid)
-    seen = [(group.column, group.result) for group in looked.columns]
-    if not seen:  # a summary file: columns whose values are all missing stand in for the rows
-        seen = [(_stand_in(name, each, rows.raw.rows), None) for name, each in sums.items()]
-    looked.columns = []
-    for column, sampled in seen:
-        if column.name in sums:
-            look = _field if column.nominal else _variable
-            looked.columns.append(look(column, sums[column.name], rows, sampled, common))
-    whole = beyond = CellSums.of(grid.coarsen(np.zeros(grid.counts.size), Levels(("",))))
-    if looked.columns:
-        beyond = looked.columns[0].beyond.map(lambda values: values.sum(keepdims=True))
-    looked.all = whole, beyond
-
-
-def _stand_in(name: str, each: ColumnSums, rows: int) -> Column:
-    """A column of the kind that sums were made of, with nothing but missing values."""
-    if not each.bins.size:  # a field
-        return Column(name, ColumnKind.CATEGORY, np.full(rows, -1, np.int32))
-    return column_like(name, each, np.full(rows, np.nan))
-
-
-def column_like(name: str, each: ColumnSums, values: Floats) -> Column:
-    """A column of numbers, or of days, of the kind that sums were made of."""
-    stored = column_type(each.kind)
-    kind = ColumnKind.NUMERIC if stored.categorical else stored.column_kind
-    return Column(name, kind, values, integer=each.kind == ColumnKind.INTEGER)
-
-
-def _variable(
-    column: Column, each: ColumnSums, rows: SearchContext, sampled: VariableResult | None, common: Any
-) -> CellGrid:
-    grid = each.tally
-    bins, fine = coarsened(grid, each.bins), coarsened(grid, each.fine)
-    cells: Any = fine.cells
-    # Those that other audits may have.
-    shared = np.intersect1d(shared_edges(each.bins), grid.cells.edges)  # type: ignore[union-attr]
-    result = from_sums.variable_from_sums(
-        column.name, bins, grid, rows.noise, column_kind=column.kind, integer=column.whole, **common
+    grids = []
+    for column, sampled in columns:
+        if column.name not in sums:
+            continue
+        if column.nominal:
+            grids.append(_categorical_grid(column, sums[column.name], context, common))
+        else:
+            grids.append(_numeric_grid(column, sums[column.name], context, sampled, common))
+    raw = recalibrated = CellSums.of(grid.coarsen(np.zeros(grid.counts.size), Levels(("",))))
+    if grids:
+        recalibrated = grids[0].recalibrated.map(lambda values: values.sum(keepdims=True))
+    return replace(
+        search,
+        context=context,
+        score=from_sums.score_from_sums(summary.score, grid, context.null_model, **common),
+        score_sums=CellSums.of(grid),
+        columns=tuple(grids),
+        shape_tests={},
+        whole_sums=(raw, recalibrated),
     )
-    result = replace(result, fine=coarsened(grid, united(each.bins, shared)))
-    if sampled is not None and sampled.curve is not None:
-        result = replace(result, curve=sampled.curve, density=sampled.density, curve_rows=len(column))
-    part = CodedColumn(column, small(BinPooling(column.values, cells).codes(), cells.count), cells)
-    raw, beyond = CellSums.of(fine), CellSums.of(coarsened(each.beyond, each.fine))
-    return CellGrid((part,), "variable", rows, raw, beyond, rows.p_values(raw), result=result)
 
 
-def _field(
-    column: Column, each: ColumnSums, rows: SearchContext, _: FieldResult | None, common: Any
+def stand_in(name: str, sums: ColumnSums, rows: int) -> Column:
+    """A column of the kind that sums were made of, with nothing but missing values."""
+    if not sums.bins.size:  # a categorical column
+        return Column(name, ColumnKind.CATEGORY, np.full(rows, -1, np.int32))
+    return column_like(name, sums, np.full(rows, np.nan))
+
+
+def column_like(name: str, sums: ColumnSums, values: Floats) -> Column:
+    """A column of numbers, or of days, of the kind that sums were made of."""
+    stored = column_type(sums.kind)
+    kind = ColumnKind.NUMERIC if stored.categorical else stored.column_kind
+    return Column(name, kind, values, integer=sums.kind == ColumnKind.INTEGER)
+
+
+def _numeric_grid(
+    column: Column,
+    sums: ColumnSums,
+    context: SearchContext,
+    sampled: VariableResult | FieldResult | None,
+    common: Any,
 ) -> CellGrid:
-    cells: Any = each.tally.cells
-    place = {name: i for i, name in enumerate(cells.names)}
-    table = np.array([*(place.get(str(level), 0) for level in column.levels), cells.count - 1], np.int32)
-    result = from_sums.field_from_sums(column.name, each.tally, rows.noise, **common)
-    part = CodedColumn(column, table[column.values], cells)
-    sums = CellSums.of(each.tally), CellSums.of(each.beyond)
-    return CellGrid((part,), "field", rows, *sums, result.table["p_value"], result=result)
+    grid = sums.tally
+    bins, fine = coarsened(grid, sums.bins), coarsened(grid, sums.fine)
+    cells: Any = fine.cells
+    # Edges that other audits may have too.
+    shared = np.intersect1d(shared_edges(sums.bins), grid.cells.edges)  # type: ignore[union-attr]
+    result = from_sums.variable_from_sums(
+        column.name, bins, grid, context.null_model, column_kind=column.kind, integer=column.whole, **common
+    )
+    result = replace(result, fine=coarsened(grid, united(sums.bins, shared)))
+    if isinstance(sampled, VariableResult) and sampled.curve is not None:
+        result = replace(result, curve=sampled.curve, density=sampled.density, curve_rows=len(column))
+    codes = smallest_dtype(BinPooling(column.values, cells).codes(), cells.count)
+    return CellGrid(
+        coded_columns=(CodedColumn(column, codes, cells),),
+        kind=FindingKind.VARIABLE,
+        context=context,
+        raw=(raw := CellSums.of(fine)),
+        recalibrated=CellSums.of(coarsened(sums.beyond, sums.fine)),
+        p_value=context.p_values(raw),
+        result=result,
+    )
 
 
-def _crossed(group: CellGrid, raw: Any, beyond: Any, rows: SearchContext) -> CellGrid:
+def _categorical_grid(column: Column, sums: ColumnSums, context: SearchContext, common: Any) -> CellGrid:
+    cells: Any = sums.tally.cells
+    cell_of_name = {name: cell for cell, name in enumerate(cells.names)}
+    cell_of_level = [cell_of_name.get(str(level), 0) for level in column.levels]
+    table = np.array([*cell_of_level, cells.count - 1], np.int32)  # the last are missing values
+    result = from_sums.field_from_sums(column.name, sums.tally, context.null_model, **common)
+    return CellGrid(
+        coded_columns=(CodedColumn(column, table[column.values], cells),),
+        kind=FindingKind.FIELD,
+        context=context,
+        raw=CellSums.of(sums.tally),
+        recalibrated=CellSums.of(sums.beyond),
+        p_value=result.table["p_value"],
+        result=result,
+    )
+
+
+def _crossed_grid(grid: CellGrid, raw: Tally, recalibrated: Tally, context: SearchContext) -> CellGrid:
     """The same pair of columns with the sums of all rows, which may lack values where the sample has none."""
-    parts = []
-    for part, cells in zip(group.parts, raw.cells.parts, strict=True):
+    crossed: Any = raw.cells
+    coded_columns = []
+    for coded, cells in zip(grid.coded_columns, crossed.parts, strict=True):
         missing = cells.missing
-        codes = part.codes if missing else np.minimum(part.codes, max(part.known - 1, 0))
-        if part.some:
-            codes = np.where(part.codes == part.count, part.known + missing, codes)
-        parts.append(replace(part, codes=codes, cells=cells))
+        codes = coded.codes if missing else np.minimum(coded.codes, max(coded.n_known - 1, 0))
+        if coded.truncated:
+            codes = np.where(coded.codes == coded.n_cells, coded.n_known + missing, codes)
+        coded_columns.append(replace(coded, codes=codes, cells=cells))
     sums = CellSums.of(raw)
-    return CellGrid(tuple(parts), group.kind, rows, sums, CellSums.of(beyond), rows.p_values(sums))
+    p_value = context.p_values(sums)
+    return CellGrid(tuple(coded_columns), grid.kind, context, sums, CellSums.of(recalibrated), p_value)
 
 
-def _searched(
-    looked: TargetSearch, raw: CellSums, beyond: CellSums
-) -> dict[str, tuple[int, list[Candidate]]]:
-    """The places of searches, tested by their sums over all rows among all that were searched."""
-    made = {}
-    cells = enumerate(np.nan_to_num(looked.rows.p_values(raw), nan=1.0).tolist())
-    for family, (size, places) in looked.searched.items():
-        moved = []
-        for place, (cell, p) in zip(places, cells, strict=False):
-            own = raw.cell(cell), beyond.cell(cell)
-            moved.append(replace(place, raw=own[0], beyond=own[1], p_value=p * size * place.searched))
-        made[family] = size, [place for place in moved if place.raw.weight[0] > 0]
-    return made
+def _row_searches(
+    search: TargetSearch, requests: _EvidenceRequests, sums: streaming.StreamedSums
+) -> dict[Family, RowSearch]:
+    """The segments of row searches, tested by their sums over all rows among all that were searched."""
+    if requests.conditions is None:
+        return dict(search.row_searches)
+    raw, recalibrated = map(CellSums.of, _both(sums, requests.conditions))
+    p_values = np.nan_to_num(search.context.p_values(raw), nan=1.0).tolist()
+    cells = iter(range(len(p_values)))
+    measured = {}
+    for family, row_search in search.row_searches.items():
+        segments = [
+            segment_with_sums(
+                segment.candidate,
+                raw.cell(cell),
+                recalibrated.cell(cell),
+                p_values[cell] * row_search.n_searched * segment.n_searched,
+                p_resolution_reached=segment.judgement.p_resolution_reached,
+            )
+            for segment, cell in zip(row_search.segments, cells, strict=False)
+        ]
+        with_rows = tuple(segment for segment in segments if segment.weight > 0)
+        measured[family] = RowSearch(row_search.n_searched, with_rows)
+    return measured
 
 
-def score_cells(group: CellGrid, grid: Any, scale: float) -> CrossedCells:
-    """What to add up for a group along the score.
+def profile_cells(grid: CellGrid, scores: ScoreGrid, sampling_ratio: float) -> CrossedCells:
+    """What to add up for a grid by the score.
 
-    Of a field with very many levels those are added that have rows enough to be tested, the largest first. Ranges are
+    Of a column with very many levels those are added that have rows enough to be tested, the largest first. Ranges are
     few, and pairs have no more cells than are kept.
     """
-    cells, most = [cells_of_part(part) for part in group.parts], MOST_CELLS // grid.cells
-    if group.count > most:
-        part = group.parts[0]
-        rows = scale * np.bincount(part.codes, minlength=part.count)[: part.known]
-        chosen = np.argsort(-rows, kind="stable")[:most]
-        levels = tuple(part.cells.names[i] for i in chosen[rows[chosen] >= 2 * EFFECTIVE_EVENTS])
-        cells = [LevelCells(part.name, levels=levels)]
-    return CrossedCells((*cells, RangeCells(SCORE, grid.edges)))
+    cells: list[RangeCells | LevelCells] = [cells_of_coded(coded) for coded in grid.coded_columns]
+    max_cells = MAX_PROFILE_SUMS // scores.n_cells
+    if grid.n_cells > max_cells:
+        coded = grid.coded_columns[0]
+        rows = sampling_ratio * np.bincount(coded.codes, minlength=coded.n_cells)[: coded.n_known]
+        largest = np.argsort(-rows, kind="stable")[:max_cells]
+        levels = tuple(coded.cells.names[cell] for cell in largest[rows[largest] >= 2 * EFFECTIVE_EVENTS])
+        cells = [LevelCells(coded.name, levels=levels)]
+    return CrossedCells((*cells, RangeCells(SCORE, scores.edges)))
 
 
-def cells_of_part(part: CodedColumn) -> RangeCells | LevelCells:
+def cells_of_coded(coded: CodedColumn) -> RangeCells | LevelCells:
     """The cells of a column as a pass over all rows is asked for them."""
-    if part.edges is None:
-        return LevelCells(part.name, levels=part.cells.names)
-    return RangeCells(part.name, part.edges)
+    if coded.edges is None:
+        return LevelCells(coded.name, levels=coded.cells.names)
+    return RangeCells(coded.name, coded.edges)
 
 
-def see_sums(group: CellGrid, both: Any) -> None:
-    """Give a group its sums along the score; a field, of whose levels those of the sample were added, in its order."""
-    cells, *_, score = both[0].cells.parts
-    along = RawAndRecalibrated(*(along_of_tally(sums, group.rows) for sums in both))
-    group.along = along.map(lambda values: values.reshape(-1, score.count))
-    if group.kind == "field":
-        part = group.parts[0]
-        place = {name: number for number, name in enumerate(part.cells.names)}
-        own = np.array(
-            [*(place.get(name, -1) for name in cells.names), *[part.known] * cells.missing], np.int64
+def _with_profiles(grid: CellGrid, raw: Tally, recalibrated: Tally) -> CellGrid:
+    """A grid with its sums by the score; of a categorical column those of the levels in the sample were added."""
+    crossed: Any = raw.cells
+    cells, *_, scores = crossed.parts
+    profiles = RawAndRecalibrated(
+        profile_of_tally(raw, grid.context), profile_of_tally(recalibrated, grid.context)
+    ).map(lambda values: values.reshape(-1, scores.count))
+    coded = grid.coded_columns[0]
+    if grid.kind == FindingKind.FIELD:
+        number_of_name = {name: number for number, name in enumerate(coded.cells.names)}
+        known = [number_of_name.get(name, -1) for name in cells.names]
+        profiled = np.array([*known, *[coded.n_known] * cells.missing], np.int64)
+        order = np.argsort(profiled, kind="stable")[np.count_nonzero(profiled < 0) :]
+        return replace(
+            grid, profiles=profiles.map(lambda values: values[order]), profiled_cells=profiled[order]
         )
-        order = np.argsort(own, kind="stable")[np.count_nonzero(own < 0) :]
-        group.seen, group.along = own[order], group.along.map(lambda values: values[order])
-    elif len(group.parts) == 1 and group.parts[0].edges is not None and isinstance(cells, Levels):
-        # A number whose values the sample lacks: only those that are missing were added, and they come last.
+    if not grid.is_crossed and coded.edges is not None and isinstance(cells, Levels):
+        # Numbers of which the sample has no values: only missing ones were added, and they come last.
         def padded(values: Floats) -> Floats:
-            return np.concatenate([np.zeros((group.count - len(values), score.count)), values])
+            return np.concatenate([np.zeros((grid.n_cells - len(values), scores.count)), values])
 
-        group.along = group.along.map(padded)
+        profiles = profiles.map(padded)
+    return replace(grid, profiles=profiles)

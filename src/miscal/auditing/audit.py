@@ -1,4 +1,8 @@
-"""One audit of a table: the score, every column, pairs of them, and the places that are wrong beyond noise."""
+"""One audit of a table: the score, every column, pairs of them, and the segments that are miscalibrated.
+
+The flow: options, load or sample, propose candidates, collect evidence, judge, explain, report. Each step takes frozen
+values and returns new ones; nothing is filled in later.
+"""
 
 import hashlib
 from collections.abc import Sequence
@@ -12,10 +16,11 @@ from miscal.aggregate.in_memory import tally
 from miscal.aggregate.sample import GatheredRows, default_memory_limit, gather, levels_that_fit, rows_that_fit
 from miscal.aggregate.source import open_source, release_memory
 from miscal.auditing import column_choice
-from miscal.auditing.all_rows import AllRows, measured_on_all
-from miscal.auditing.build_report import report_of
-from miscal.auditing.column_choice import MAX_LEVELS, left_out, named
+from miscal.auditing.all_rows import AllRows, collect_on_all_rows
+from miscal.auditing.column_choice import left_out, named
 from miscal.auditing.compare import cells_of
+from miscal.auditing.build_report import report_of
+from miscal.auditing.options import MAX_LEVELS, AuditOptions, Progress, ProgressReporter
 from miscal.auditing.periods import (
     PeriodResult,
     by_period,
@@ -25,21 +30,14 @@ from miscal.auditing.periods import (
     time_column,
 )
 from miscal.auditing.record import Audit
-from miscal.auditing.search.build_findings import curves_of
-from miscal.auditing.search.candidates import TargetSearch
-from miscal.auditing.search.coded_columns import CodedColumn
-from miscal.auditing.search.collect import (
-    AuditOptions,
-    Progress,
-    ProgressReporter,
-    SearchResult,
-    judge,
-    leave_out_by_effort,
-    look,
-)
-from miscal.auditing.search.crossings import look_at_neighbourhoods, look_at_pairs, look_at_subpopulations
-from miscal.auditing.search.explain import findings_of
-from miscal.auditing.summary_files import look_at_tally
+from miscal.auditing.search.build_findings import curves_of, findings_of
+from miscal.auditing.search.coded_columns import CodedColumn, fine_coding
+from miscal.auditing.search.collect import SearchResult, search_target
+from miscal.auditing.search.crossings import search_neighbourhoods, search_pairs, search_subpopulations
+from miscal.auditing.search.judge import JudgedTarget, judge
+from miscal.auditing.search.not_tested import not_tested_by_effort
+from miscal.auditing.search.target_search import TargetSearch
+from miscal.auditing.summary_files import search_summary_file
 from miscal.cells.partitions import BinPooling, Ranges
 from miscal.cells.ranges import shared_edges, united
 from miscal.data.arrays import Plain, expanded, library_of
@@ -47,14 +45,16 @@ from miscal.data.checks import check_seed, number, one_of, whole
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction, unnamed
+from miscal.data.target import pair
 from miscal.data.text_types import in_words
+from miscal.metrics.variable import VariableResult
 from miscal.report.findings import with_noun
 
 __all__ = ["Audit", "audit"]
 
-MOST_CLASSES = {"quick": 0, "normal": 10, "deep": 100}
+MAX_CLASSES = {"quick": 0, "normal": 10, "deep": 100}
 # Rows beyond which a search gains nothing.
-MOST_SAMPLED = {"quick": 200_000, "normal": 2_000_000, "deep": 2_000_000}
+MAX_SAMPLED = {"quick": 200_000, "normal": 2_000_000, "deep": 2_000_000}
 
 
 def audit(
@@ -126,179 +126,232 @@ def audit(
     >>> [finding.where for finding in found.findings if finding.real][:1]
     ['the whole table']
     """
-    one_of("effort", effort, MOST_CLASSES)
+    one_of("effort", effort, MAX_CLASSES)
     number("level", level, 0.0, 1.0, above=True, below=True)
     whole("max_levels", max_levels, 1)
     check_seed(random_state)
     check_every(every, time)
     probability = one_prediction(probability, prediction, response)
-    response = data.response if isinstance(data, Predictions) else response
-    parts = {
+    roles = {
         "outcome": outcome,
         "probability": probability,
         "weight": weight,
         "count": count,
         "exposure": exposure,
     }
-    by, ignore = column_choice.asked_columns(by, ignore, time, **parts)
-    wanted = AuditOptions(
-        by,
-        ignore,
-        target,
-        level,
-        effort,
-        random_state,
-        time,
-        every,
-        max_levels,
-        say=ProgressReporter(progress),
+    by, ignore = column_choice.asked_columns(by, ignore, time, **roles)
+    options = AuditOptions(
+        **roles,
+        cluster=cluster,
+        response=data.response if isinstance(data, Predictions) else response,
+        by=by,
+        ignore=ignore,
+        target=target,
+        level=level,
+        effort=effort,
+        random_state=random_state,
+        time=time,
+        every=every,
+        max_levels=max_levels,
+        suppress_below=suppress_below,
+        source=source,
+        memory=memory,
+        read_options=read_options,
+        report_progress=ProgressReporter(progress),
     )
-    means = {} if response == "binary" else {"response": response}
-    options = parts | {"cluster": cluster} | means | read_options
     if source_of(data) is not None and fspath(data).endswith(".tally"):
-        seen = look_at_tally(Path(data), wanted, options | {"by": by, "ignore": ignore, "time": time})
+        result = search_summary_file(Path(data), options)
     else:
-        seen = look_at_table(data, wanted, options, memory)
-    columns, positive = named(options["probability"]), read_options.get("positive")
-    described = {
-        "source": source or source_of(data), "outcome": options["outcome"], "probability": ", ".join(columns) or None,
-        "weight_column": weight, "cluster": cluster, "probability_columns": columns, "count_column": count,
-        "positive": None if positive is None else str(positive), "logit": bool(read_options.get("logit", False)),
-        "ignore": ignore, **({"exposure": exposure} if exposure else {}), **means, **seen.about,
-    }  # fmt: skip
-    made = _judged(seen, wanted, described)
-    return made.suppressed(suppress_below) if suppress_below else made
+        result, options = search_table(data, options)
+    audited = _tested(result, options, _described(data, options) | result.about)
+    return audited.suppressed(suppress_below) if suppress_below else audited
 
 
-def _judged(seen: SearchResult, wanted: AuditOptions, described: Plain) -> Audit:
+def _described(data: Any, options: AuditOptions) -> Plain:
+    """What the document says of the data: their source, and which column is what."""
+    columns, positive = named(options.probability), options.read_options.get("positive")
+    return {
+        "source": options.source or source_of(data),
+        "outcome": options.outcome,
+        "probability": ", ".join(columns) or None,
+        "weight_column": options.weight,
+        "cluster": options.cluster,
+        "probability_columns": columns,
+        "count_column": options.count,
+        "positive": None if positive is None else str(positive),
+        "logit": bool(options.read_options.get("logit", False)),
+        "ignore": options.ignore,
+        **({"exposure": options.exposure} if options.exposure else {}),
+        **({"response": options.response} if options.is_mean else {}),
+    }
+
+
+def _tested(result: SearchResult, options: AuditOptions, described: Plain) -> Audit:
     """Run all tests, and put everything into one record."""
-    looks, tests = seen.looks, judge(seen.looks, wanted.level)
-    heads = [entry for looked in looks for entry in findings_of(looked)]
-    found = [finding for _, finding in sorted(heads, key=lambda entry: -entry[0])]  # by what they are worth
+    targets = judge(result.searches, options.level)
+    explained = [(findings_of(target), target) for target in targets]
+    heads = [entry for (ordered, _), _ in explained for entry in ordered]
+    found = [finding for _, finding in sorted(heads, key=lambda entry: -entry[0])]  # largest bound first
+    n_unlisted = sum(explanation.n_unlisted for (_, explanation), _ in explained)
     if described.get("response") == "count" and described["outcome"]:
         found = [with_noun(finding, described["outcome"]) for finding in found]
-    wanted.say("")
+    options.report_progress("")
+    multiplicity = targets[0].multiplicity
     settings = {
-        "level": wanted.level,
-        "effort": wanted.effort,
-        "random_state": wanted.random_state,
-        "target": str(wanted.target),
-        "tests": tests.total,
-        "families": {name: tests.families[name].size for name in tests.names},
-        **seen.settings,
+        "level": options.level,
+        "effort": options.effort,
+        "random_state": options.random_state,
+        "target": str(options.target),
+        "tests": multiplicity.n_tests,
+        "families": {family.value: multiplicity.sizes[family] for family in multiplicity.families},
+        **result.settings,
     }
-    report = report_of(seen, found, described, settings, curves_of(looks, found))
+    curves = curves_of(targets, found)
+    report = report_of(result, targets, found, n_unlisted, described, settings, curves)
     results = [
-        result
-        for one in looks
-        for result in (one.score, *(group.result for group in one.columns), *one.further)
+        shown
+        for target in targets
+        for shown in (
+            target.score,
+            *(grid.shown for grid in target.columns),
+            *target.search.further_results,
+        )
     ]
-    return Audit(report, results, _carriers(looks))
+    return Audit(report, results, _cell_sums(targets))
 
 
-def _carriers(every: list[TargetSearch]) -> Plain:
-    """The sums of cells of score, columns and periods, by the kind and the column; weeks are never taken for months."""
-    made: Plain = {}
-    for looked in every:
-        suffix = f" ({looked.scope})" if looked.scope else ""
-        clustered = looked.rows.raw.cluster is not None
-        made[f"score{suffix}"] = cells_of(looked.score, clustered=clustered)
-        for group in looked.columns:
-            column, result = group.column, group.result
+def _cell_sums(targets: Sequence[JudgedTarget]) -> Plain:
+    """Sums of cells of score, columns and periods, by the kind and the column; weeks are never taken for months."""
+    sums: Plain = {}
+    for target in targets:
+        suffix = f" ({target.search.scope})" if target.search.scope else ""
+        context = target.context
+        sums[f"score{suffix}"] = cells_of(target.score, clustered=context.clustered)
+        for grid in target.columns:
+            column, result = grid.column, grid.shown
             cells, fine = result.tally.cells, None
             # Narrow ranges, some of which any audit has.
-            if column.type.round_edges and isinstance(cells, Ranges):
+            if isinstance(result, VariableResult) and column.type.round_edges and isinstance(cells, Ranges):
                 ranges = replace(cells, edges=united(cells.edges, shared_edges(cells.edges)))
-                fine = result.fine or tally(looked.rows.raw, BinPooling(column.values, ranges))
-            made[f"{result.kind}{suffix}:{column.name}"] = cells_of(result, fine, clustered=clustered)
-        for dated in (result for result in looked.further if isinstance(result, PeriodResult)):
-            made[f"period by {dated.every}:{dated.column}"] = cells_of(dated, clustered=clustered)
-    return {name: cells for name, cells in made.items() if cells is not None}
+                fine = result.fine or tally(context.raw, BinPooling(column.values, ranges))
+            sums[f"{result.kind}{suffix}:{column.name}"] = cells_of(result, fine, clustered=context.clustered)
+        for dated in target.search.further_results:
+            if isinstance(dated, PeriodResult):
+                name = f"period by {dated.every}:{dated.column}"
+                sums[name] = cells_of(dated, clustered=context.clustered)
+    return {name: cells for name, cells in sums.items() if cells is not None}
 
 
 def source_of(data: Any) -> str | None:
-    """What the data are called where nobody says."""
+    """What the data are called where the user does not say."""
     return Path(data).name if isinstance(data, (str, PathLike)) else None
 
 
-def look_at_table(data: Any, wanted: AuditOptions, options: Plain, memory: Any) -> SearchResult:
-    """Look at predictions, or at a table of which some columns are named; notes in `options` which are taken."""
+def search_table(data: Any, options: AuditOptions) -> tuple[SearchResult, AuditOptions]:
+    """Search predictions, or a table of which some columns are named.
+
+    Returns
+    -------
+    result : SearchResult
+    options : AuditOptions
+        The same with the outcome and the probability that were taken where they were not named.
+    """
     if isinstance(data, Predictions):
-        return _look_at_rows(data, wanted)
-    source = open_source(data, memory, wanted.say.progress)
-    roles, about, notes = _named(data, source, options)
-    if isinstance(roles.probability, str) and not roles.logit:  # it is the score as it stands
-        wanted = replace(wanted, score=roles.probability)
-    kept = column_choice.usable_columns(source, roles, wanted.by, wanted.ignore)
-    kept = list(dict.fromkeys([*kept, *named(wanted.time)]))
-    limit = None  # of rows to gather: none where the table is in memory already
-    if memory is not None or source_of(data) is not None or source.rows is None:
-        # Of a cluster's driver.
-        ceiling = memory or ("1GB" if library_of(data) == "pyspark" else default_memory_limit())
-        limit = rows_that_fit(ceiling, source.kinds, source.text_bytes)
-        if (source.rows or 0) > limit:
-            limit = min(limit, MOST_SAMPLED[wanted.effort])
-    rows = gather(source, roles, kept, limit=limit, target=wanted.target)
+        return _search_rows(data, options), options
+    source = open_source(data, options.memory, options.report_progress.progress)
+    options, about, notes = _with_roles(data, source, options)
+    roles = ColumnRoles.from_options("audit", options.reading)
+    if isinstance(roles.probability, str) and not roles.logit:
+        options = replace(options, score_column=roles.probability)
+    columns = column_choice.usable_columns(source, roles, options.by, options.ignore)
+    columns = list(dict.fromkeys([*columns, *named(options.time)]))
+    limit = _max_gathered(data, source, options)
+    rows = gather(source, roles, columns, limit=limit, target=options.target)
     roles = rows.roles or roles
     release_memory(rows.predictions.rows)
-    unread = [
-        left_out(name, rows.rows, reason) for name, reason in rows.excluded if name not in wanted.ignore
-    ]
-    if memory is not None:
-        wanted = replace(wanted, max_levels=min(wanted.max_levels, levels_that_fit(memory, rows.predictions)))
+    unread = [left_out(name, rows.rows, reason) for name, reason in rows.excluded if name not in options.ignore]
+    searched = options
+    if options.memory is not None:
+        max_levels = min(options.max_levels, levels_that_fit(options.memory, rows.predictions))
+        searched = replace(options, max_levels=max_levels)
     if rows.complete:
-        seen = _look_at_rows(rows.predictions, wanted, unread)
+        result = _search_rows(rows.predictions, searched, unread)
     else:
-        seen = _look_at_sample(rows, source, roles, wanted, unread)
-    return replace(seen, about=seen.about | about, notes=[*notes, *seen.notes])
+        result = _search_sample(rows, source, roles, searched, unread)
+    return replace(result, about=result.about | about, notes=[*notes, *result.notes]), options
 
 
-def _named(data: Any, source: Any, options: Plain) -> tuple[ColumnRoles, Plain, list[str]]:
-    """Which column is what: as named, or as it can only be; text of the table becomes what it stands for."""
-    options["probability"] = expanded(options["probability"], source.names)
-    spark, mean = library_of(data) == "pyspark", "response" in options
-    forms = {} if spark else {name: in_words(form) for name, form in source.infer_text_types().items()}
-    notes = [f"{name} is read as {form}: it is stored as text." for name, form in forms.items()]
-    if options["outcome"] is None or options["probability"] is None:
-        if spark or mean:
-            raise unnamed("audit", source.names, *["prediction"] * mean)
-        outcome, probability, said = column_choice.guessed(source, options["outcome"], options["probability"])
-        options |= {"outcome": outcome, "probability": probability}
-        notes.append(said)
-    return ColumnRoles.from_options("audit", options), {"read_as": forms} if forms else {}, notes
+def _max_gathered(data: Any, source: Any, options: AuditOptions) -> int | None:
+    """How many rows are gathered at most; None where the table is in memory already."""
+    if options.memory is None and source_of(data) is None and source.rows is not None:
+        return None
+    # On Spark the limit applies to the driver.
+    memory = options.memory or ("1GB" if library_of(data) == "pyspark" else default_memory_limit())
+    limit = rows_that_fit(memory, source.kinds, source.text_bytes)
+    if (source.rows or 0) > limit:
+        limit = min(limit, MAX_SAMPLED[options.effort])
+    return limit
 
 
-def _look_at_rows(predictions: Predictions, wanted: AuditOptions, unread: Sequence[Any] = ()) -> SearchResult:
-    """All rows are here: what is chosen is measured as it is chosen."""
-    dated = None if wanted.time is None else time_column(predictions, wanted.time)
-    looks, aside = _looked(predictions, wanted)
-    first = looks[0]
+def _with_roles(data: Any, source: Any, options: AuditOptions) -> tuple[AuditOptions, Plain, list[str]]:
+    """The options with outcome and probability, as named or as they can only be; and how columns of text are read."""
+    options = replace(options, probability=expanded(options.probability, source.names))
+    is_spark = library_of(data) == "pyspark"
+    types = {} if is_spark else {name: in_words(type_) for name, type_ in source.infer_text_types().items()}
+    notes = [f"{name} is read as {type_}: it is stored as text." for name, type_ in types.items()]
+    if options.outcome is None or options.probability is None:
+        if is_spark or options.is_mean:
+            raise unnamed("audit", source.names, *["prediction"] * options.is_mean)
+        outcome, probability, note = column_choice.guessed(source, options.outcome, options.probability)
+        options = replace(options, outcome=outcome, probability=probability)
+        notes.append(note)
+    return options, {"read_as": types} if types else {}, notes
+
+
+def _search_rows(
+    predictions: Predictions, options: AuditOptions, unread: Sequence[Plain] = ()
+) -> SearchResult:
+    """All rows are in memory: evidence is counted as segments are proposed."""
+    dated = None if options.time is None else time_column(predictions, options.time)
+    searches, excluded = _search_targets(predictions, options)
+    first = searches[0]
     if dated is not None:
-        first.further.append(by_period(first.rows.raw, dated, wanted))
-    about: Plain = {"rows": predictions.rows, "fingerprint": predictions._fingerprint()}  # noqa: SLF001
-    # Of outcomes and weights in their order: equal for models of one table.
+        first = first.extended(further_results=[by_period(first.context.raw, dated, options)])
+    about: Plain = {
+        "rows": predictions.rows,
+        "fingerprint": predictions._fingerprint(),  # noqa: SLF001
+        "rows_fingerprint": _rows_fingerprint(predictions),
+    }
+    notes = []
+    if predictions.cluster is None:
+        candidates = [grid.column for grid in first.columns]
+        candidates += [
+            predictions.columns[entry["where"]]
+            for entry in excluded
+            if options.by is None
+            and len(predictions.columns[entry["where"]].levels) <= options.max_levels
+            and column_choice.is_identifier(predictions.columns[entry["where"]])
+        ]
+        key = column_choice.suggested(first.context.recalibrated, candidates)
+        if key is not None:
+            about["cluster_suggested"] = key[0]
+            notes.append(key[1])
+    return SearchResult([first, *searches[1:]], about, [*unread, *excluded], {}, notes)
+
+
+def _rows_fingerprint(predictions: Predictions) -> str:
+    """Of outcomes and weights in their order: equal for models of one table."""
     digest = hashlib.blake2b(digest_size=12)
     exposure = () if predictions.exposure is None else (predictions.exposure,)
     for values in (predictions.outcome, predictions.weight, predictions.count, *exposure):
         digest.update(b"-" if values is None else values.data)
-    about["rows_fingerprint"] = digest.hexdigest()
-    seen = SearchResult(looks, about, [*unread, *aside], {})
-    if predictions.cluster is None:
-        known = [group.column for group in first.columns]
-        known += [
-            predictions.columns[one["where"]] for one in aside if one["reason"].startswith("an identifier")
-        ]
-        key = column_choice.suggested(first.rows.beyond, known)
-        if key is not None:
-            about["cluster_suggested"] = key[0]
-            seen.notes.append(key[1])
-    return seen
+    return digest.hexdigest()
 
 
-def _look_at_sample(
-    rows: GatheredRows, source: Any, roles: ColumnRoles, wanted: AuditOptions, unread: Sequence[Any]
+def _search_sample(
+    rows: GatheredRows, source: Any, roles: ColumnRoles, options: AuditOptions, unread: Sequence[Plain]
 ) -> SearchResult:
-    """Some of the rows are here: what is chosen on them is measured on all."""
+    """Some of the rows are in memory: evidence for what is proposed on them is collected on all."""
     if roles.cluster is not None:
         raise refusal(
             "needs all rows of a cluster together",
@@ -306,36 +359,54 @@ def _look_at_sample(
             got=f"{rows.rows:,} rows do not fit in the memory allowed, and a sample breaks clusters up",
             hint="allow more memory, or give a sample of whole clusters: see the page on large data",
         )
-    further = [] if wanted.time is None else [period_cells(rows.predictions, wanted.time, wanted.every)]
-    (looked, *_), aside = _looked(rows.predictions, wanted, judged=wanted.effort != "quick")
-    wanted.say("all rows")
-    event = looked.rows.raw.target
-    every = AllRows(source, roles, rows, looked.target, event, wanted.max_levels, [*unread, *aside])
-    summary, beside = measured_on_all(looked, every, further, wanted.random_state)
-    if wanted.time is not None and beside[0] is not None:
-        looked.further.append(periods_of_sums(beside[0], wanted.time, looked.rows.noise, wanted))
+    periods = [] if options.time is None else [period_cells(rows.predictions, options.time, options.every)]
+    (search, *_), excluded = _search_targets(rows.predictions, options, tested=options.effort != "quick")
+    options.report_progress("all rows")
+    all_rows = AllRows(
+        source=source,
+        roles=roles,
+        gathered=rows,
+        target=search.target,
+        event=search.context.raw.target,
+        max_levels=options.max_levels,
+        aside=[*unread, *excluded],
+    )
+    search, summary, period_sums = collect_on_all_rows(search, all_rows, periods, options.random_state)
+    if options.time is not None and period_sums[0] is not None:
+        by_time = periods_of_sums(period_sums[0], options.time, search.context.null_model, options)
+        search = search.extended(further_results=[by_time])
     settings = {"sample": {"rows": rows.predictions.rows, "of": rows.rows, "passes": source.passes}}
     about = {"rows": summary.rows, "fingerprint": summary.fingerprint}
-    return SearchResult([looked], about, list(summary.aside), settings)
+    return SearchResult([search], about, list(summary.aside), settings)
 
 
-def _looked(
-    predictions: Predictions, wanted: AuditOptions, *, judged: bool = True
+def _search_targets(
+    predictions: Predictions, options: AuditOptions, *, tested: bool = True
 ) -> tuple[list[TargetSearch], list[Plain]]:
-    """Everything that the effort allows to look at, on the rows that are here, and the columns set aside."""
-    columns, aside = column_choice.chosen_columns(predictions, wanted.by, wanted.ignore, wanted.max_levels)
-    # And none is named: each class as well.
-    several = predictions.n_classes > 2 and wanted.target in ("auto", "top")
-    classes = range(min(predictions.n_classes, MOST_CLASSES[wanted.effort])) if several else ()
-    targets = [(wanted.target, ""), *((k, f"class {predictions.classes[k]}") for k in classes)]
-    wanted.say.total = (len(columns) + 1) * len(targets) + (2 if wanted.effort != "quick" else 1)
-    parts: dict[str, CodedColumn] = {}
-    looks = [look(predictions, columns, target, wanted, parts, judged=judged) for target in targets]
-    first = looks[0]
-    if wanted.effort != "quick" and len(first.columns) > 1:
-        look_at_pairs(first, wanted)
-        look_at_subpopulations(predictions, first, wanted)
-        if wanted.effort == "deep":
-            look_at_neighbourhoods(predictions, first, wanted)
-    leave_out_by_effort(first, wanted.effort, [str(name) for name in predictions.classes], len(looks) - 1)
-    return looks, aside
+    """Everything that the effort allows, on the rows in memory, and the columns that are excluded."""
+    columns, excluded = column_choice.chosen_columns(
+        predictions, options.by, options.ignore, options.max_levels
+    )
+    # With several classes and none named, each class is audited too.
+    several = predictions.n_classes > 2 and options.target in ("auto", "top")
+    classes = range(min(predictions.n_classes, MAX_CLASSES[options.effort])) if several else ()
+    targets: list[tuple[str | int, str]] = [(options.target, "")]
+    targets += [(k, f"class {predictions.classes[k]}") for k in classes]
+    n_further = 2 if options.effort != "quick" else 1
+    options.report_progress.n_steps = (len(columns) + 1) * len(targets) + n_further
+    searches: list[TargetSearch] = []
+    coded: list[CodedColumn] | None = None
+    for target, scope in targets:
+        compared = pair(predictions, target)
+        if coded is None:
+            coded = [fine_coding(column, compared.weight, compared.count) for column in columns]
+        searches.append(search_target(predictions, compared, coded, target, scope, options, tested=tested))
+    first = searches[0]
+    if options.effort != "quick" and len(first.columns) > 1:
+        first = search_pairs(first, options)
+        first = search_subpopulations(predictions, first, options)
+        if options.effort == "deep":
+            first = search_neighbourhoods(predictions, first, options)
+    names = [str(name) for name in predictions.classes]
+    not_tested = not_tested_by_effort(first, options.effort, names, len(searches) - 1)
+    return [first.extended(not_tested=not_tested), *searches[1:]], excluded

@@ -16,12 +16,14 @@ import numpy as np
 import miscal
 from miscal.aggregate.in_memory import tally
 from miscal.auditing.column_choice import asked_for
-from miscal.auditing.search.candidates import TargetSearch
-from miscal.auditing.search.cell_grids import CellGrid, SearchContext
+from miscal.auditing.search.cell_grids import CellGrid
 from miscal.auditing.search.collect import SearchResult
+from miscal.auditing.search.judge import JudgedTarget
 from miscal.auditing.search.score_tails import rounding_step
+from miscal.auditing.search.search_context import SearchContext
+from miscal.auditing.search.target_search import TargetSearch
 from miscal.cells.partitions import LevelPooling, Numbered
-from miscal.codes.audit import ExclusionReason, GroupNote, Note, NoteCode, Reason
+from miscal.codes.audit import ExclusionReason, Family, GroupNote, Note, NoteCode, Reason
 from miscal.data.arrays import Plain
 from miscal.data.columns import Column
 from miscal.metrics.score import ScoreResult
@@ -34,6 +36,7 @@ from miscal.stats.cell_sums import CellSums, effective_events, ignore_warnings
 from miscal.stats.intervals import wald_p
 from miscal.stats.multiplicity import adjusted_z, minimum_detectable_gap
 from miscal.stats.normal import normal_interval
+from miscal.words import sentence
 
 #: Values of a calibrated score.
 CALIBRATED_VALUES = {"slope": 1.0, "intercept": 0.0, "in_the_large": 0.0, "ratio": 1.0}
@@ -49,7 +52,9 @@ MIN_VARIANCE_RATIO = 2.0  # of daily sums, compared with independent rows
 
 def report_of(
     search: SearchResult,
+    targets: Sequence[JudgedTarget],
     findings: Sequence[Finding],
+    n_unlisted: int,
     data: Plain,
     settings: Plain,
     along_score: Sequence[Any],
@@ -59,7 +64,11 @@ def report_of(
     Parameters
     ----------
     search : SearchResult
-        One search per target; the first is the one that sections and notes are about.
+        What was searched.
+    targets : sequence of JudgedTarget
+        What the tests say of each; the first is the one that sections and notes are about.
+    n_unlisted : int
+        Significant segments that are not listed.
     findings : sequence of Finding
         Best first.
     data, settings : dict
@@ -67,11 +76,11 @@ def report_of(
     along_score : sequence of dict
         The rows of each finding by bins of the score.
     """
-    first = search.looks[0]
+    first = targets[0]
     columns_with_findings = {name for finding in flat(findings) for name in finding.columns}
-    excluded = [_excluded(entry) for entry in search.aside]
+    excluded = [_excluded(entry) for entry in search.excluded]
     clean, undetectable = _columns_without_findings(first, columns_with_findings)
-    too_small = chain.from_iterable(map(_untestable_levels, first.columns))
+    too_small = chain.from_iterable(_untestable_levels(grid, first) for grid in first.columns)
     return AuditReport(
         version=miscal.__version__,
         versions={"python": platform.python_version(), "numpy": np.__version__},
@@ -79,34 +88,35 @@ def report_of(
         settings=settings,
         score=score_numbers(first.score),
         all_findings=tuple(findings),
-        unlisted=sum(looked.left for looked in search.looks),
-        coded_notes=tuple(_notes(search, findings)),
+        unlisted=n_unlisted,
+        coded_notes=tuple(_notes(search, first, findings)),
         clean_columns=tuple(clean),
         excluded=(*excluded, *undetectable, *too_small),
-        left_out=_not_tested(first, excluded),
-        sections=_sections(search),
+        left_out=_not_tested(first.search, excluded),
+        sections=_sections(targets),
         along_score_results=tuple(along_score),
     )
 
 
-def _sections(search: SearchResult) -> dict[str, list[ResultView]]:
+def _sections(targets: Sequence[JudgedTarget]) -> dict[str, list[ResultView]]:
     """The results of score, columns and whatever else was measured, by their kind."""
-    first = search.looks[0]
-    level = first.tests.level
+    first = targets[0]
+    level = first.multiplicity.level
     sections: dict[str, list[ResultView]] = {"score": [], "variable": [], "field": []}
-    for looked in search.looks:
-        named = {"name": f"Calibration by score, {looked.scope}"} if looked.scope else {}
-        sections["score"].append(ResultView.from_dict(looked.score.to_dict() | named, level, "score"))
-    for group in first.columns:
-        values = group.result.to_dict()
-        shown = group.result.tally
+    for target in targets:
+        scope = target.search.scope
+        named = {"name": f"Calibration by score, {scope}"} if scope else {}
+        sections["score"].append(ResultView.from_dict(target.score.to_dict() | named, level, "score"))
+    for grid in first.columns:
+        values = grid.shown.to_dict()
+        shown = grid.shown.tally
         cells = shown.cells  # the levels of a field, or the ranges that are shown of a variable
         if 2 <= cells.count <= MAX_GROUPS:
-            part = replace(group.parts[0], cells=cells)
-            names = [part.level(cell, cell) for cell in range(part.count)]
-            values["extra"]["differences"] = differences(CellSums.of(shown), names, first.rows)
-        sections[group.kind].append(ResultView.from_dict(values, level, group.kind))
-    for result in first.further:
+            coded = replace(grid.coded_columns[0], cells=cells)
+            names = [coded.level(cell, cell) for cell in range(coded.n_cells)]
+            values["extra"]["differences"] = differences(CellSums.of(shown), names, first.context)
+        sections[grid.kind].append(ResultView.from_dict(values, level, grid.kind))
+    for result in first.search.further_results:
         view = ResultView.from_dict(result.to_dict(), level, result.kind)
         sections.setdefault(result.kind, []).append(view)
     return sections
@@ -121,31 +131,32 @@ def _excluded(entry: Plain) -> Excluded:
 
 
 def _columns_without_findings(
-    search: TargetSearch, columns_with_findings: set[str]
+    target: JudgedTarget, columns_with_findings: set[str]
 ) -> tuple[list[CleanColumn], list[Excluded]]:
     """Columns without a significant gap, and those so small that not even the largest gap would have been."""
-    noise, tests = search.rows.noise, search.tests
-    mean, rows = search.score.predicted, int(search.score.table["rows"].sum())
-    largest_gap = max(mean, 1.0 - mean) if noise.binary else math.inf
-    column_tests = tests.families["columns"].size * tests.factor
+    null_model, multiplicity = target.context.null_model, target.multiplicity
+    mean, rows = target.score.predicted, int(target.score.table["rows"].sum())
+    largest_gap = max(mean, 1.0 - mean) if null_model.binary else math.inf
+    column_tests = multiplicity.sizes[Family.COLUMNS] * multiplicity.n_families
     clean, undetectable = [], []
-    for group in search.columns:
-        name, result = group.column.name, group.result
-        significant = min(group.suspect, result.p_value) * len(search.columns) <= tests.level
+    for grid in target.columns:
+        name, result = grid.column.name, grid.shown
+        profile_p = target.min_profile_p[grid.id]
+        significant = min(profile_p, result.p_value) * len(target.columns) <= multiplicity.level
         if name in columns_with_findings or significant:
             continue
         with ignore_warnings():
-            error = np.sqrt(search.rows.variance(group.raw)) / group.raw.weight * noise.units.scale
-        tested = error if group.ordered else error[~np.isnan(group.p_value)]
-        gaps = minimum_detectable_gap(tested, column_tests * group.searched, tests.level)
+            error = np.sqrt(target.context.variance(grid.raw)) / grid.raw.weight * null_model.units.scale
+        tested = error if grid.n_ordered else error[~np.isnan(target.p_values(grid))]
+        gaps = minimum_detectable_gap(tested, column_tests * grid.n_blocks, multiplicity.level)
         detectable = float(np.nanmin(gaps)) if gaps.size else math.nan  # the smallest of any cell
         if not detectable < largest_gap:
             undetectable.append(Excluded(name, rows, Reason(ExclusionReason.NOTHING_DETECTABLE)))
             continue
         note = None
-        if result.p_value <= tests.level:
+        if result.p_value <= multiplicity.level:
             note = Note(NoteCode.SIGNIFICANT_BEFORE_CORRECTION)
-        elif group.suspect <= tests.level:
+        elif profile_p <= multiplicity.level:
             note = Note(NoteCode.SHAPE_SIGNIFICANT_BEFORE_CORRECTION)
         clean.append(
             CleanColumn(
@@ -161,9 +172,13 @@ def _not_tested(search: TargetSearch, excluded: Iterable[Excluded]) -> list[NotT
     for entry in excluded:
         key = ("columns", entry.reason_words, asked_for(entry.reason_words))
         columns.setdefault(key, []).append(entry.where)
+    for left_out in search.not_tested:
+        reason = sentence(left_out.reason, limit=left_out.limit)
+        remedy = sentence(left_out.remedy, limit=left_out.limit)
+        columns.setdefault((left_out.what.value, reason, remedy), []).append(left_out.where)
     return [
-        NotTested(what, len(where), reason, ask, where)
-        for (what, reason, ask), where in [*columns.items(), *search.left_out.items()]
+        NotTested(what, len(where), reason, remedy, where)
+        for (what, reason, remedy), where in columns.items()
     ]
 
 
@@ -172,7 +187,7 @@ def differences(raw: CellSums, names: Sequence[str], rows: SearchContext) -> Pla
 
     Largest first, by the lower bound of the size of the difference; `note` is a `GroupNote`.
     """
-    scale = rows.noise.units.scale
+    scale = rows.null_model.units.scale
     noise, off, weight = rows.variance(raw) * scale**2, raw.off * scale, raw.weight
     rest = weight.sum() - weight
     kept = np.flatnonzero((weight > 0) & (rest > 0))
@@ -184,7 +199,7 @@ def differences(raw: CellSums, names: Sequence[str], rows: SearchContext) -> Pla
     low, high = difference - reach, difference + reach
     # Two groups are as far from each other, but for a last digit that the order of rows decides.
     least = (np.maximum(low, -high) / scale).round(12)
-    events = effective_events(raw) if rows.noise.binary else 0.5 * weight**2 / raw.weight2
+    events = effective_events(raw) if rows.null_model.binary else 0.5 * weight**2 / raw.weight2
     note = np.where(least > 0, GroupNote.SIGNIFICANT, GroupNote.NONE)
     columns = {
         "level": np.array(names, object),
@@ -200,18 +215,18 @@ def differences(raw: CellSums, names: Sequence[str], rows: SearchContext) -> Pla
     return {name: values[kept].tolist() for name, values in columns.items()}
 
 
-def _untestable_levels(group: CellGrid) -> list[Excluded]:
+def _untestable_levels(grid: CellGrid, target: JudgedTarget) -> list[Excluded]:
     """Levels of a column that no outcome could have made significant."""
-    if group.ordered:
+    if grid.n_ordered:
         return []
-    cells = np.flatnonzero(np.isnan(group.p_value) & (group.raw.rows > 0))
-    rows = group.raw.rows[cells].astype(int)
+    cells = np.flatnonzero(np.isnan(target.p_values(grid)) & (grid.raw.rows > 0))
+    rows = grid.raw.rows[cells].astype(int)
     if cells.size > MAX_LISTED_CELLS:
-        where = f"{group.parts[0].name}: {cells.size:,} of {group.count:,} levels"
+        where = f"{grid.names[0]}: {cells.size:,} of {grid.n_cells:,} levels"
         return [Excluded(where, int(rows.sum()), Reason(ExclusionReason.EVERY_LEVEL_TOO_SMALL))]
     reason = Reason(ExclusionReason.TOO_FEW_EVENTS)
     return [
-        Excluded(group.words(group.box(cell)), n_rows, reason)
+        Excluded(grid.words(grid.block_of_cell(cell)), n_rows, reason)
         for cell, n_rows in zip(cells.tolist(), rows.tolist(), strict=True)
     ]
 
@@ -263,7 +278,7 @@ def _contradicted_rows(score: ScoreResult) -> tuple[int, int]:
     return score.certain.zero_happened or 0, score.certain.one_did_not or 0
 
 
-def _notes(search: SearchResult, findings: Iterable[Finding]) -> list[Note]:
+def _notes(search: SearchResult, first: JudgedTarget, findings: Iterable[Finding]) -> list[Note]:
     """How the table was read, what is odd about it, and findings that a single row decides."""
     read = [
         note if isinstance(note, Note) else Note(NoteCode.TABLE_READ, {"text": note}) for note in search.notes
@@ -271,28 +286,28 @@ def _notes(search: SearchResult, findings: Iterable[Finding]) -> list[Note]:
     decided = [
         Note(NoteCode.ONE_ROW_DECIDES, {"finding": str(finding)}) for finding in findings if finding.decided
     ]
-    return [*read, *notes_of(search.looks[0]), *decided]
+    return [*read, *notes_of(first), *decided]
 
 
-def notes_of(search: TargetSearch) -> list[Note]:
+def notes_of(target: JudgedTarget) -> list[Note]:
     """What is odd about the table.
 
     Scores that run the wrong way, columns that give the outcome away, correlated days.
     """
-    binary = search.rows.noise.binary
-    notes = [*_certain_notes(search), *_slope_notes(search)] if binary else _largest_row_notes(search)
-    for group in search.columns:
-        if binary and _is_pure(group.result):
-            notes.append(Note(NoteCode.TARGET_LEAKAGE, {"column": group.column.name}))
-        if group.column.type.calendar:
-            notes += _date_span_notes(group.column)
-            notes += _correlated_day_notes(search, group.column)
+    binary = target.context.null_model.binary
+    notes = [*_certain_notes(target), *_slope_notes(target)] if binary else _largest_row_notes(target)
+    for grid in target.columns:
+        if binary and _is_pure(grid.shown):
+            notes.append(Note(NoteCode.TARGET_LEAKAGE, {"column": grid.column.name}))
+        if grid.column.type.calendar:
+            notes += _date_span_notes(grid.column)
+            notes += _correlated_day_notes(target, grid.column)
     return notes
 
 
-def _certain_notes(search: TargetSearch) -> list[Note]:
+def _certain_notes(target: JudgedTarget) -> list[Note]:
     """What rows with probability 0 or 1 do to the numbers: an infinite log loss, and a slope that leaves them out."""
-    score = search.score
+    score = target.score
     notes: list[Note] = []
     zero_events, one_without = _contradicted_rows(score)
     if zero_events or one_without:
@@ -304,9 +319,9 @@ def _certain_notes(search: TargetSearch) -> list[Note]:
             rows = plural(one_without, "row")
             parts.append(f"{rows} with predicted probability 1 had no event")
         fields: dict[str, str | int | float] = {"rows": ", ".join(parts)}
-        step = rounding_step(search.rows.raw.predicted)
-        tails = (place for place in search.extremes if place.searched == 1)
-        if step and not any(place.adjusted <= search.tests.level for place in tails):
+        step = rounding_step(target.context.raw.predicted)
+        tails = (tail for tail in target.tails if tail.n_searched == 1)
+        if step and not any(tail.adjusted_p <= target.multiplicity.level for tail in tails):
             notes.append(Note(NoteCode.LOG_LOSS_INFINITE_BY_ROUNDING, {**fields, "step": float(step)}))
         else:
             notes.append(Note(NoteCode.LOG_LOSS_INFINITE, fields))
@@ -316,18 +331,18 @@ def _certain_notes(search: TargetSearch) -> list[Note]:
     return notes
 
 
-def _slope_notes(search: TargetSearch) -> list[Note]:
+def _slope_notes(target: JudgedTarget) -> list[Note]:
     """A slope below 0: most often a column of the other class."""
-    slope = search.score.slope
+    slope = target.score.slope
     return [Note(NoteCode.SLOPE_BELOW_ZERO)] if slope is not None and slope.high < 0.0 else []
 
 
-def _largest_row_notes(search: TargetSearch) -> list[Note]:
+def _largest_row_notes(target: JudgedTarget) -> list[Note]:
     """The row that makes most of the variance of the whole table, if any does: an amount of a million."""
-    weight, predicted, observed = search.rows.largest([search.whole])[0]
-    if (weight * (observed - predicted)) ** 2 <= ONE_ROW_SHARE * search.whole.raw.residual2[0]:
+    weight, predicted, observed = target.context.largest_residuals([target.whole])[0]
+    if (weight * (observed - predicted)) ** 2 <= ONE_ROW_SHARE * target.whole.raw.residual2[0]:
         return []
-    units = search.rows.noise.units
+    units = target.context.null_model.units
     means = {"predicted": number(units.back(predicted)), "observed": number(units.back(observed))}
     return [Note(NoteCode.ONE_ROW_VARIANCE, means)]
 
@@ -349,12 +364,12 @@ def _date_span_notes(column: Column) -> list[Note]:
     return [Note(NoteCode.DATES_FAR_APART, {"column": column.name, "first": first, "last": last})]
 
 
-def _correlated_day_notes(search: TargetSearch, column: Column) -> list[Note]:
+def _correlated_day_notes(target: JudgedTarget, column: Column) -> list[Note]:
     """Days whose errors are correlated: their sums vary more than those of independent rows."""
     dated = ~np.isnan(column.values)
     days, code = np.unique(np.floor(column.values[dated]), return_inverse=True)
     enough = days.size >= MIN_DAYS and code.size >= MIN_ROWS_PER_DAY * days.size
-    rows = search.rows.beyond
+    rows = target.context.recalibrated
     if not enough or rows.cluster is not None or len(column) != rows.rows:
         return []
     compared = rows.take(dated)

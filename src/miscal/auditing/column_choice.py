@@ -21,7 +21,6 @@ from miscal.data.target import TargetData
 # A column with more distinct levels than this share of the rows names rows, not groups.
 IDENTIFIER_SHARE = 0.5
 Names = Sequence[str]  # of columns
-MAX_LEVELS = 1_000_000  # of a field, unless asked otherwise
 FEW = 50  # rows or levels below which nothing is taken for an identifier
 NAMED = re.compile(
     r"(^|[_\W])(id|ids|index|uuid|guid|key|row|rownum|number|nbr|nr)($|[_\W\d])", re.IGNORECASE
@@ -111,6 +110,26 @@ def chosen_columns(
     return chosen, aside
 
 
+def is_constant(column: Column) -> bool:
+    """Whether a column has one value only, and none is missing."""
+    if column.nominal:
+        return len(column.levels) <= 1 and not column.missing.any()
+    known = column.values[~np.isnan(column.values)]
+    return bool(known.size == len(column) > 0 and known.min() == known.max())
+
+
+def is_identifier(column: Column) -> bool:
+    """Whether a column names rows: almost as many levels as rows, or whole numbers that all differ."""
+    if column.nominal:
+        return len(column.levels) > max(FEW, IDENTIFIER_SHARE * len(column))
+    known = column.values[~np.isnan(column.values)]
+    if not column.integer or known.size == 0 or is_constant(column):
+        return False
+    span = known.max() - known.min() + 1
+    is_named = span == known.size or NAMED.search(column.name) is not None
+    return bool(FEW < known.size <= span and is_named and np.unique(known).size == known.size)
+
+
 def reason_aside(column: Column) -> str | None:
     """Why a column says nothing about groups: it is constant, names the rows, or is the index of a frame.
 
@@ -118,24 +137,17 @@ def reason_aside(column: Column) -> str | None:
     >>> reason_aside(column("year", [2013, 2013]))
     'constant'
     """
-    if column.nominal:
-        many = len(column.levels)
-        if many > max(FEW, IDENTIFIER_SHARE * len(column)):
-            return f"an identifier: {many:,} levels"
-        return "constant" if many <= 1 and not column.missing.any() else None
-    known = column.values[~np.isnan(column.values)]
-    if known.size == 0:
-        return "all values are missing"
-    low, high = known.min(), known.max()
-    if low == high and known.size == len(column):
-        return "constant"
-    if not column.integer:
-        return None
-    span = high - low + 1
-    named = span == known.size or NAMED.search(column.name)
-    if FEW < known.size <= span and named and np.unique(known).size == known.size:
+    if is_identifier(column):
+        if column.nominal:
+            return f"an identifier: {len(column.levels):,} levels"
         return "an identifier: whole numbers that all differ"
-    return "an index that pandas wrote" if PANDAS.fullmatch(column.name) else None
+    if is_constant(column):
+        return "constant"
+    if column.nominal:
+        return None
+    if np.isnan(column.values).all():
+        return "all values are missing"
+    return "an index that pandas wrote" if column.integer and PANDAS.fullmatch(column.name) else None
 
 
 def reason_copied(column: Column, predictions: Predictions) -> str | None:

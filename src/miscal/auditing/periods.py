@@ -11,7 +11,7 @@ import numpy as np
 from miscal.aggregate.in_memory import tally
 from miscal.aggregate.requests import LevelCells, RangeCells
 from miscal.aggregate.tally import Tally
-from miscal.auditing.search.collect import AuditOptions
+from miscal.auditing.options import AuditOptions
 from miscal.cells.partitions import LevelPooling, Levels, Numbered, Ranges
 from miscal.codes.data import ColumnKind
 from miscal.data.calendar import MONTHS_OF, calendar_edges, monday

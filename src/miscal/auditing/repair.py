@@ -10,11 +10,13 @@ import numpy as np
 
 from miscal.aggregate.column_roles import Chunk
 from miscal.auditing.audit import Audit, audit, source_of
-from miscal.auditing.column_choice import MAX_LEVELS, Names, chosen_columns, named
+from miscal.auditing.options import MAX_LEVELS
+from miscal.auditing.column_choice import Names, chosen_columns, named
 from miscal.auditing.compare import SCORE_NUMBERS
 from miscal.auditing.finding_rows import rows_of, target_of_scope
 from miscal.auditing.record import RenderMixin
-from miscal.auditing.search.cell_grids import SearchContext, cluster_spread, sums_of
+from miscal.auditing.search.cell_grids import sums_of_rows
+from miscal.auditing.search.search_context import SearchContext, cluster_variance_ratio
 from miscal.data.arrays import Array, Plain, expanded, frame_of
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal
@@ -182,12 +184,12 @@ def _places(
         """Gap, interval and p-value of the rows of a finding, as the audit would give them."""
         inside = np.flatnonzero(rows_of(finding, found_in))
         rows = compared(judged, finding.scope)
-        rows = replace(rows, spread=cluster_spread(rows.raw.take(inside)))
-        sums = sums_of(rows.raw, inside)
+        rows = replace(rows, variance_ratio=cluster_variance_ratio(rows.raw.take(inside)))
+        sums = sums_of_rows(rows.raw, inside)
         p_value = min(1.0, rows.exact_p(inside, float(rows.p_values(sums)[0])) * tests)
         ends = rows.gap_intervals(sums, tests, settings["level"])
         interval = [float(end[0]) * rows.raw.units.scale for end in ends]
-        told = {name: value for name, value in rows.told(sums).items() if name != "weight"}
+        told = {name: value for name, value in rows.cell_summary(sums).items() if name != "weight"}
         return {**told, "p_value": p_value, "interval": interval}
 
     early, late = ({one.where: one for one in flat(each.findings) if one.real} for each in (before, after))

@@ -1,4 +1,4 @@
-"""Tables of which a file keeps sums alone: how one is made, added to others, and looked at."""
+"""Summary files, which keep the sums of a table without its rows: how one is made, and searched."""
 
 import math
 from dataclasses import replace
@@ -11,22 +11,32 @@ from miscal.aggregate.column_roles import ColumnRoles
 from miscal.aggregate.sample import BYTES_PER_ADDED_LEVEL, gather, levels_that_fit, rows_that_fit
 from miscal.aggregate.source import open_source
 from miscal.aggregate.summary import ColumnSums, Summary
-from miscal.auditing.all_rows import AllRows, column_like, cuts_like, cuts_of, look_at_sums, score_edges
+from miscal.auditing.all_rows import (
+    AllRows,
+    binning_like,
+    column_binning,
+    column_like,
+    score_edges,
+    search_of_sums,
+    stand_in,
+)
 from miscal.auditing.column_choice import (
-    MAX_LEVELS,
     Names,
     chosen_columns,
     left_out,
     named,
     usable_columns,
 )
-from miscal.auditing.search.candidates import TargetSearch
-from miscal.auditing.search.cell_grids import SearchContext
-from miscal.auditing.search.coded_columns import fine_part
-from miscal.auditing.search.collect import AuditOptions, SearchResult, leave_out_by_effort
+from miscal.auditing.options import MAX_LEVELS, AuditOptions
+from miscal.auditing.search.cell_grids import CellGrid
+from miscal.auditing.search.coded_columns import fine_coding
+from miscal.auditing.search.collect import SearchResult
+from miscal.auditing.search.not_tested import not_tested_by_effort
+from miscal.auditing.search.search_context import SearchContext
+from miscal.auditing.search.target_search import TargetSearch
 from miscal.cells.partitions import Ranges
 from miscal.cells.ranges import bin_index
-from miscal.data.arrays import Plain, expanded
+from miscal.data.arrays import expanded
 from miscal.data.calendar import number_of
 from miscal.data.column_types import column_type
 from miscal.data.errors import refusal
@@ -34,64 +44,72 @@ from miscal.data.target import TargetData, pair
 from miscal.metrics import from_sums
 from miscal.stats.cell_sums import CellSums
 
-SAMPLED = 200_000  # rows that the edges of a tally are chosen on
+MAX_SAMPLED = 200_000  # rows on which the edges of a summary are chosen
 
 
-def look_at_tally(path: Path, wanted: AuditOptions, options: Plain) -> SearchResult:
-    """Look at a file of sums."""
+def search_summary_file(path: Path, options: AuditOptions) -> SearchResult:
+    """Search a summary file."""
     summary = Summary.load(path)
     _check(summary, path.name, options)
     weight = np.ones(1) if summary.grid.weighted else None
-    one = TargetData(np.array([0.5]), np.array([0], np.uint8), weight=weight)  # stands in for the rows
-    noise = from_sums.noise_of_sums(summary.grid, outcome_weights=summary.outcome_weights)
-    rows = SearchContext(one, one, noise, scale=math.nan)
-    several = {
-        name: in_order(name, each) for name, each in summary.fields.items() if each.tally.cells.count > 1
+    no_rows = TargetData(np.array([0.5]), np.array([0], np.uint8), weight=weight)  # stands in for the rows
+    null_model = from_sums.noise_of_sums(summary.grid, outcome_weights=summary.outcome_weights)
+    context = SearchContext(no_rows, no_rows, null_model, sampling_ratio=math.nan)
+    fields = {
+        name: in_order(name, sums) for name, sums in summary.fields.items() if sums.tally.cells.count > 1
     }
     target = str(summary.about["target"])
-    looked = TargetSearch(target, "", rows, None, CellSums.of(summary.grid))
-    look_at_sums(looked, replace(summary, fields=several), wanted.random_state)
-    # Less the average that all rows have left: the score was put right on the first table.
-    for group in looked.columns:
-        sums, total = group.beyond, max(group.beyond.variance.sum(), 1e-300)
-        group.beyond = replace(sums, predicted=sums.predicted - sums.off.sum() * sums.variance / total)
-    aside = [{**entry, "rows": summary.rows} for entry in summary.aside]
-    aside += [left_out(name, summary.rows, "constant") for name in summary.fields if name not in several]
-    leave_out_by_effort(looked, "tally", [], 0)
+    search = TargetSearch(target, "", context, None, CellSums.of(summary.grid))
+    columns = [
+        (stand_in(name, sums, no_rows.rows), None) for name, sums in (summary.variables | fields).items()
+    ]
+    search = search_of_sums(search, context, columns, replace(summary, fields=fields), options.random_state)
+    search = replace(search, columns=tuple(_centred(grid) for grid in search.columns))
+    search = search.extended(not_tested=not_tested_by_effort(search, "tally", [], 0))
+    excluded = [{**entry, "rows": summary.rows} for entry in summary.aside]
+    excluded += [left_out(name, summary.rows, "constant") for name in summary.fields if name not in fields]
     about = {word: summary.about[word] for word in ("outcome", "probability", "weight_column")}
     about |= {"rows": summary.rows, "fingerprint": summary.fingerprint}
     settings = {"effort": "quick", "target": target, "tables": summary.parts}
-    return SearchResult([looked], about, aside, settings)
+    return SearchResult([search], about, excluded, settings)
 
 
-def in_order(name: str, each: ColumnSums) -> ColumnSums:
-    """The values of a column that each table had one of, as a variable again; text as it is."""
-    cells: Any = each.tally.cells
-    found = [number_of(text) for text in cells.names]
-    if column_type(each.kind).categorical or None in found:  # or text in a later table
-        return each
-    values = np.array(found, np.float64)
-    column = column_like(name, each, values)
-    one = TargetData(np.full(values.size, 0.5), np.zeros(values.size, np.uint8))
-    cuts = cuts_of(fine_part(column), one)
-    grid: Any = cuts.grid
+def _centred(grid: CellGrid) -> CellGrid:
+    """A grid without the mean error that all rows have left: the score was recalibrated on the first table."""
+    sums, total = grid.recalibrated, max(grid.recalibrated.variance.sum(), 1e-300)
+    mean_error = sums.off.sum() * sums.variance / total
+    return replace(grid, recalibrated=replace(sums, predicted=sums.predicted - mean_error))
+
+
+def in_order(name: str, sums: ColumnSums) -> ColumnSums:
+    """The values of a column that each table had one of, as numbers again; text as it is."""
+    cells: Any = sums.tally.cells
+    numbers = [number_of(text) for text in cells.names]
+    if column_type(sums.kind).categorical or None in numbers:  # or text in a later table
+        return sums
+    values = np.array(numbers, np.float64)
+    column = column_like(name, sums, values)
+    no_rows = TargetData(np.full(values.size, 0.5), np.zeros(values.size, np.uint8))
+    binning = column_binning(fine_coding(column), no_rows)
+    grid: Any = binning.grid
     ranges = Ranges(grid, cells.missing, name)
     groups = np.append(bin_index(values, grid), [ranges.count - 1] * cells.missing)
-    tally, beyond = (sums.coarsen(groups, ranges) for sums in (each.tally, each.beyond))
-    return ColumnSums(each.kind, tally, beyond, cuts.bins, cuts.fine)
+    raw, recalibrated = (each.coarsen(groups, ranges) for each in (sums.tally, sums.beyond))
+    return ColumnSums(sums.kind, raw, recalibrated, binning.bins, binning.fine)
 
 
-def _check(summary: Summary, name: str, options: Plain) -> None:
-    """Refuse what a file of sums cannot follow any more, rather than leave it out of the audit unsaid."""
-    for word, value in options.items():
-        if word in ("outcome", "probability"):
-            asked, kept = (", ".join(named(names)) for names in (value, summary.about.get(word)))
+def _check(summary: Summary, name: str, options: AuditOptions) -> None:
+    """Reject options that a summary file cannot follow any more."""
+    given = options.reading | {"by": options.by, "ignore": options.ignore, "time": options.time}
+    for option, value in given.items():
+        if option in ("outcome", "probability"):
+            asked, kept = (", ".join(named(names)) for names in (value, summary.about.get(option)))
             if asked and kept and asked != kept:
-                raise refusal(f"is '{kept}' in '{name}'", f"'{word}'", got=f"'{asked}' was asked for")
+                raise refusal(f"is '{kept}' in '{name}'", f"'{option}'", got=f"'{asked}' was asked for")
         elif value:
             raise refusal(
                 "is settled when a tally is made",
-                f"'{word}'",
+                f"'{option}'",
                 got=f"'{name}' keeps sums, not rows",
                 hint="leave it out here, and give it to `miscal tally`, or audit the table itself",
             )
@@ -114,7 +132,7 @@ def tally_of(
     if like is not None:
         by = by or [*like.variables, *like.fields]
     kept = usable_columns(source, roles, by, ignore)
-    limit = min(rows_that_fit(memory, source.kinds, source.text_bytes), SAMPLED)
+    limit = min(rows_that_fit(memory, source.kinds, source.text_bytes), MAX_SAMPLED)
     rows = gather(source, roles, kept, limit=limit, scores=True)
     compared = pair(rows.predictions)
     max_levels = min(max_levels, levels_that_fit(memory, rows.predictions, BYTES_PER_ADDED_LEVEL))
@@ -123,10 +141,10 @@ def tally_of(
     unread = [left_out(name, rows.rows, reason) for name, reason in rows.excluded if name not in ignore]
     if like is None:
         grid, edges = None, score_edges(compared)
-        parts = (fine_part(column, compared.weight, compared.count) for column in columns)
-        cuts = [cuts_of(part, compared, alone=True) for part in parts]
+        coded = (fine_coding(column, compared.weight, compared.count) for column in columns)
+        binnings = [column_binning(column, compared, constant_as_level=True) for column in coded]
     else:
         grid, edges = like.grid, like.score.cells.edges  # type: ignore[union-attr]
-        cuts = [cuts_like(column.name, like) for column in columns]
-    every = AllRows(source, roles, rows, "auto", compared.target, max_levels, [*unread, *aside], grid)
-    return every.add(edges, cuts)[0]
+        binnings = [binning_like(column.name, like) for column in columns]
+    all_rows = AllRows(source, roles, rows, "auto", compared.target, max_levels, [*unread, *aside], grid)
+    return all_rows.add(edges, binnings)[0]

@@ -124,3 +124,62 @@ class RepairVerdict(StrEnum):
     REMAINING = "remaining"
     LARGER = "larger"
     NEW = "new"
+
+
+class Family(StrEnum):
+    """Tests that share a part of the level."""
+
+    SCORE = "score"
+    COLUMNS = "columns"
+    PAIRS = "pairs"
+    LARGE_FIELDS = "large fields"
+    REGIONS = "regions"
+    SUBPOPULATIONS = "subpopulations"
+    NEIGHBOURHOODS = "neighbourhoods"
+
+
+class NotTestedKind(StrEnum):
+    """What kind of thing was not tested."""
+
+    PAIRS = "pairs"
+    SUBPOPULATIONS = "subpopulations"
+    NEIGHBOURHOODS = "neighbourhoods"
+    CLASSES = "classes"
+    LEVELS = "levels"
+    SHAPES = "tests along the score"
+
+
+class NotTestedReason(StrEnum):
+    """Why something was not tested."""
+
+    QUICK_AUDIT = "quick audit"
+    SUMMARY_FILE = "summary file"
+    ONLY_DEEP = "only deep"
+    ONLY_FIRST_TARGET = "only first target"
+    MANY_CLASSES = "many classes"
+    MEANS_ONLY = "means only"
+    SEARCHED_ON_SAMPLE = "searched on sample"
+    NOT_SUSPECT = "not suspect"
+    MANY_PAIRS = "many pairs"
+    REDUNDANT = "redundant"
+    SMALL_CATEGORIES = "small categories"
+    MANY_CATEGORIES = "many categories"
+    LESS_SUSPECT = "less suspect"
+    MANY_PLANES = "many planes"
+    MANY_ROWS = "many rows"
+
+
+class Remedy(StrEnum):
+    """How to have something tested that was not."""
+
+    EFFORT_NORMAL = "effort normal"
+    EFFORT_DEEP = "effort deep"
+    AUDIT_TABLE = "audit table"
+    NAME_CLASS = "name class"
+    EFFORT_DEEP_OR_CLASS = "effort deep or class"
+    MORE_MEMORY = "more memory"
+    NAME_COLUMNS = "name columns"
+    JOIN_COLUMNS = "join columns"
+    GROUP_CATEGORIES = "group categories"
+    FEWER_COLUMNS = "fewer columns"
+    SAMPLE_ROWS = "sample rows"

@@ -1,6 +1,6 @@
 """The words of `miscal.codes.audit`."""
 
-from miscal.codes.audit import ExclusionReason, Note, NoteCode, Reason
+from miscal.codes.audit import ExclusionReason, Note, NoteCode, NotTestedReason, Reason, Remedy
 from miscal.words import sentence, templates
 
 templates(
@@ -41,6 +41,42 @@ templates(
         ),
         NoteCode.TABLE_READ: "{text}",
         NoteCode.SENTENCE: "{text}",
+    }
+)
+templates(
+    {
+        NotTestedReason.QUICK_AUDIT: "a quick audit tests the score and each column alone",
+        NotTestedReason.SUMMARY_FILE: "a summary file keeps the sums of each column alone",
+        NotTestedReason.ONLY_DEEP: "regions in the plane of two numbers are searched only by a deep audit",
+        NotTestedReason.ONLY_FIRST_TARGET: "pairs of columns are crossed only for the first event that is compared",
+        NotTestedReason.MANY_CLASSES: "an audit of this effort tests fewer classes one by one",
+        NotTestedReason.MEANS_ONLY: "beyond memory so many cells are added up, and tested, for their mean only",
+        NotTestedReason.SEARCHED_ON_SAMPLE: (
+            "they are searched on a sample of the rows; the worst there are tested on all rows, for their mean only"
+        ),
+        NotTestedReason.NOT_SUSPECT: "neither column has a small p-value alone (both above 0.25)",
+        NotTestedReason.MANY_PAIRS: "an audit of this effort crosses no more, and other pairs have smaller p-values",
+        NotTestedReason.REDUNDANT: "the columns are nearly redundant, so that crossing them adds no segments",
+        NotTestedReason.SMALL_CATEGORIES: (
+            "of a column with many categories only those with a small p-value, and the largest, are crossed"
+        ),
+        NotTestedReason.MANY_CATEGORIES: "columns of more than {limit} categories are combined only in pairs",
+        NotTestedReason.LESS_SUSPECT: (
+            "as many columns are combined as effort and rows allow, and others have smaller p-values alone"
+        ),
+        NotTestedReason.MANY_PLANES: "{limit} pairs of numbers are mapped, and the others have larger p-values alone",
+        NotTestedReason.MANY_ROWS: "there are more than {limit:,} rows",
+        Remedy.EFFORT_NORMAL: "--effort normal",
+        Remedy.EFFORT_DEEP: "--effort deep",
+        Remedy.AUDIT_TABLE: "audit the table itself",
+        Remedy.NAME_CLASS: "miscal.audit(..., target=CLASS)",
+        Remedy.EFFORT_DEEP_OR_CLASS: "--effort deep, or miscal.audit(..., target=CLASS)",
+        Remedy.MORE_MEMORY: "allow more --memory, so that the table fits",
+        Remedy.NAME_COLUMNS: "--by with both names: columns that are named are crossed",
+        Remedy.JOIN_COLUMNS: "audit a column that joins both: every category of a column is tested",
+        Remedy.GROUP_CATEGORIES: "audit a column that groups its values into at most {limit} categories",
+        Remedy.FEWER_COLUMNS: "--by with fewer columns",
+        Remedy.SAMPLE_ROWS: "audit a sample of the rows",
     }
 )
 # In a call of its own: codes of two enums may compare equal, and would be one key of a dictionary.

@@ -1,447 +1,365 @@
-"""Groups of cells with their sums, as predicted and beyond the score, and the boxes of cells that are furthest off."""
+"""Grids of cells (one column, or several crossed) with their sums, and the blocks of cells with the largest gaps.
+
+The rule: a grid is made once, with all that is known of it, and never changed. Cells of numeric columns are ordered, so
+that neighbours may be joined: a block has a first and a last cell for each column. Tests of cells and blocks are in
+`segment_tests` and `shape_tests`.
+"""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from miscal.aggregate.in_memory import tally
 from miscal.auditing.search.coded_columns import CodedColumn
+from miscal.auditing.search.evidence import RawAndRecalibrated
+from miscal.auditing.search.score_profiles import profiles_of_codes
+from miscal.auditing.search.search_context import SearchContext
 from miscal.cells.condition import Conjunction
 from miscal.cells.partitions import LevelPooling, Numbered
 from miscal.cells.ranges import bin_index
-from miscal.codes.inference import Null
-from miscal.data.arrays import Array, Plain
+from miscal.codes.audit import Family, FindingKind
+from miscal.data.arrays import Array
 from miscal.data.columns import Column
 from miscal.data.target import TargetData
 from miscal.kernels.order import add_stretches
-from miscal.stats.binomial import cell_p_values
-from miscal.stats.cell_sums import EFFECTIVE_EVENTS, CellSums, CellTestSettings, Floats
-from miscal.stats.intervals import cell_gap_intervals
-from miscal.stats.null_model import NullModel
-from miscal.stats.sign_flip import ALL_ROWS, clustered_sum, clustered_sum_p, weighted_residuals
+from miscal.metrics.field import FieldResult
+from miscal.metrics.variable import VariableResult
+from miscal.stats.cell_sums import EFFECTIVE_EVENTS, CellSums, Floats
+from miscal.stats.sign_flip import ALL_ROWS
 
-Box = tuple[tuple[int, int], ...]
-Boxes = list[tuple[Box, float]]  # each with how far off it is, or with its p-value
-CLUSTER_SCREEN = 0.2  # cells less suspect than this by rows need no exact sum over clusters
-WHOLE = 0.6  # a place with more of the noise than this is the whole table, or its complement says it better
-LARGE = "large fields"  # the family of pairs of which not all levels are crossed
-CELLS = 32  # of the score, of about equal weight
-MOST_ALONG = 1 << 15  # cells tested along the score; beyond, only those that have enough rows for it
-
-
-class ScoreGrid(NamedTuple):
-    """Cells of the score: their edges, and the cell of each row."""
-
-    edges: Array
-    codes: Array
-
-    @property
-    def cells(self) -> int:
-        return self.edges.size - 1
-
-
-def score_grid(compared: TargetData) -> ScoreGrid:
-    """Cells of about equal weight; tied scores are never split."""
-    share = np.linspace(0.0, 1.0, CELLS + 1)[1:-1]
-    inner = np.quantile(compared.predicted, share)
-    edges = np.union1d([0.0, 1.0], inner)
-    return ScoreGrid(edges, bin_index(compared.predicted, edges).astype(np.int16))
-
-
-NO_GRID = ScoreGrid(np.array([0.0, 1.0]), np.zeros(1, np.int16))  # where sums do not tell the score
+CellBlock = tuple[tuple[int, int], ...]  # the first and the last cell of each column
+ScoredBlocks = list[tuple[CellBlock, float]]  # each with its z, or with its p-value
+# A segment with more of the variance than this is the whole table, or is described better by its complement.
+MAX_VARIANCE_SHARE = 0.6
+MAX_PROFILED_CELLS = (
+    1 << 15
+)  # of one grid; of a larger one, only cells with enough rows are tested for their shape
+GridId = tuple[str, ...]
+ColumnResult = VariableResult | FieldResult
 
 
 @dataclass(frozen=True, eq=False)
-class ScoreProfile:
-    """Sums of places in cells of the score, arrays (..., cells of the score).
-
-    noise : variance of Σw(y - p);  usual : its least, where outcomes are no events, else 0
-    """
-
-    rows: Floats
-    weight: Floats
-    predicted: Floats
-    observed: Floats
-    noise: Floats
-    usual: Floats
-
-    @property
-    def variance(self) -> Floats:
-        """Variance of Σw(y - p)."""
-        return np.maximum(self.noise, self.usual)
-
-    @property
-    def off(self) -> Floats:
-        """Σw(p - y)."""
-        return self.predicted - self.observed
-
-    def map(self, change: Any) -> "ScoreProfile":
-        """The same change made to each of the sums."""
-        return ScoreProfile(*map(change, vars(self).values()))
-
-
-class RawAndRecalibrated(NamedTuple):
-    """Sums along the score, as predicted and beyond the score."""
-
-    raw: ScoreProfile
-    beyond: ScoreProfile
-
-    def map(self, change: Any) -> "RawAndRecalibrated":
-        """The same change made to both."""
-        return RawAndRecalibrated(self.raw.map(change), self.beyond.map(change))
-
-
-@dataclass(frozen=True, eq=False)
-class SearchContext:
-    """What is compared, as predicted and beyond the score, and how its noise is judged.
-
-    raw : the pair;  beyond : the same with the recalibrated score;  noise : which null
-    spread : variance of sums over clusters relative to that over rows, at least 1
-    scale : how many rows of the table each row stands for; 1 unless they are a sample, NaN where they are not here
-    grid : cells of the score, along which every place is tested too
-    lookup : finds the largest residuals of conjunctions among rows that are not all here
-    """
-
-    raw: TargetData
-    beyond: TargetData
-    noise: NullModel
-    spread: float = 1.0
-    scale: float = 1.0
-    grid: ScoreGrid = NO_GRID
-    lookup: Callable[[Sequence[Conjunction]], Array] | None = None
-
-    def largest(self, places: Sequence[Any]) -> Array:
-        """Weight, prediction and outcome of the row with the largest residual of each place, (places, 3)."""
-        if self.lookup is not None:
-            return self.lookup([place.conjunction for place in places])
-        every, raw = (place.rows for place in places), self.raw
-        at = [members[np.argmax(np.abs(weighted_residuals(raw, members)))] for members in every]
-        return np.stack([raw.weights[0][at], raw.predicted[at], raw.observed[at]], axis=1)
-
-    @property
-    def sample(self) -> bool:
-        """Whether these are not all rows of the table."""
-        return self.scale != 1.0
-
-    @property
-    def here(self) -> bool:
-        """Whether there are rows, and not sums alone."""
-        return not math.isnan(self.scale)
-
-    @cached_property
-    def kish(self) -> float:
-        """Rows of equal weight that would be as informative, for each row."""
-        first, second = self.raw.weights
-        return float(first.sum() ** 2 / max(second.sum() * first.size, 1e-300))
-
-    @cached_property
-    def weight(self) -> Array:
-        """Weight of the table's rows that each row stands for."""
-        return self.raw.weights[0] * self.scale
-
-    def variance(self, sums: CellSums) -> Floats:
-        """Variance of Σw(y - p) in each cell; of outcomes that are no events at least what is usual."""
-        own = sums.residual2 if self.noise.null == Null.RESIDUAL else sums.variance
-        if self.noise.residual_variance is not None:
-            own = np.maximum(own, self.noise.residual_variance.of_cells(sums))
-        return own * self.spread
-
-    def deviation(self, sums: CellSums, total: float) -> float:
-        """Standard deviation of the sum of one cell when the score was put right on rows of this total variance."""
-        variance = self.variance(sums)[0]
-        return math.sqrt(max(variance * noise_left(variance, total), 1e-300))
-
-    def p_values(self, sums: CellSums) -> Floats:
-        """P-values from sums alone; with clusters only a first look, see `exact_p`."""
-        return cell_p_values(*self._judging(sums)).p_value
-
-    def reachable_p(self, sums: CellSums) -> Floats:
-        """The smallest p-value that each cell could have shown: with no event at all, or nothing but events.
-
-        It depends on the predictions alone, so that cells which could never be significant may be left out before
-        anything is counted (Tarone).
-        """
-        if self.raw.weight is not None or self.noise.null == Null.RESIDUAL:
-            return np.zeros(sums.rows.size)
-        ends = np.zeros_like(sums.rows), sums.weight
-        none, every = (self.p_values(replace(sums, observed=end)) for end in ends)
-        return np.fmin(np.fmin(none, every), 1.0)
-
-    def exact_p(self, members: Array, p_value: float) -> float:
-        """The p-value of some rows, over whole clusters where there are any; `p_value` otherwise."""
-        if self.raw.cluster is None or not p_value < CLUSTER_SCREEN:
-            return p_value
-        return clustered_sum_p(self.raw, members)
-
-    def gap_intervals(self, sums: CellSums, tests: int, level: float) -> tuple[Floats, Floats]:
-        """Intervals of the gaps of cells, simultaneous over so many tests."""
-        return cell_gap_intervals(*self._judging(sums), tests, level)
-
-    def told(self, sums: CellSums) -> Plain:
-        """Rows, weight, mean prediction, mean outcome and gap of one cell, in the units of the data."""
-        units, weight = self.noise.units, float(sums.weight[0])
-        every = sums.predicted, sums.observed, sums.off
-        predicted, observed, off = (float(values[0]) / weight for values in every)
-        return {
-            "rows": int(sums.rows[0]),
-            "weight": weight,
-            "predicted": units.back(predicted),
-            "observed": units.back(observed),
-            "gap": off * units.scale,
-        }
-
-    def _judging(self, sums: CellSums) -> tuple[CellSums, CellTestSettings]:
-        """Sums whose squared residuals are as large as clusters make them, with the noise that is usual; and how.
-
-        From sums alone: of clusters it is not known how many there are in a cell.
-        """
-        made = self.noise.sums(sums)
-        usual = 1.0 if self.noise.residual_variance is None else self.spread
-        spread = replace(made, variance=made.variance * usual, residual2=made.residual2 * self.spread)
-        how = self.noise.test_settings(weighted=self.raw.weight is not None)
-        return spread, replace(how, model_variance=False)
-
-
-def noise_left(variance: float, total: float) -> float:
-    """The share of a place's variance that is left when the score was put right on the same rows.
-
-    What the place shares with the rest is taken off; the true variance is at most this one (Cauchy and Schwarz).
-    """
-    return 1.0 - min(variance / max(total, 1e-300), 0.99)
-
-
-def cluster_spread(pair: TargetData) -> float:
-    """How much more sums over clusters vary than sums over rows; 1 without clusters."""
-    if pair.cluster is None:
-        return 1.0
-    alone = float(np.sum(weighted_residuals(pair, ALL_ROWS) ** 2))
-    return max(1.0, clustered_sum(pair)[1] / max(alone, 1e-300))
-
-
-@dataclass(eq=False)
 class CellGrid:
     """Cells of one column, or of several crossed (the last running fastest).
 
-    rows : what is compared
-    p_value : of each cell as predicted, NaN where it cannot be judged
-    along : how its cells err along the score, as predicted and beyond the score, where that is kept
-    seen : the cells that are tested along the score, where not all are
-    suspect : the smallest p-value of any of its cells or stretches along the score, corrected for their number
-    shapes : the tests along the score, once they were made
-    result : of a column, what is shown of it; None where nothing was judged yet
+    Attributes
+    ----------
+    coded_columns : tuple of CodedColumn
+        The columns.
+    kind : FindingKind
+        What its findings are called.
+    context : SearchContext
+        What is compared.
+    raw, recalibrated : CellSums
+        Sums of each cell, as predicted and after global recalibration.
+    p_value : ndarray
+        Of the mean of each cell as predicted, NaN where it cannot be tested.
+    profiles : RawAndRecalibrated or None
+        Sums of the profiled cells by the score, where they are kept.
+    profiled_cells : ndarray or None
+        The cells that are tested by the score; None for all of them.
+    result : VariableResult, FieldResult or None
+        What is shown of a column; None for crossed columns, and where only the cells are needed.
     """
 
-    parts: tuple[CodedColumn, ...]
-    kind: str
-    rows: SearchContext
+    coded_columns: tuple[CodedColumn, ...]
+    kind: FindingKind
+    context: SearchContext
     raw: CellSums
-    beyond: CellSums
+    recalibrated: CellSums
     p_value: Floats
-    along: RawAndRecalibrated | None = None
-    seen: Array | None = None
-    suspect: float = 1.0
-    shapes: Any = None
-    result: Any = None
+    profiles: RawAndRecalibrated | None = None
+    profiled_cells: Array | None = None
+    result: ColumnResult | None = None
+
+    @property
+    def id(self) -> GridId:
+        """What tells it from the other grids of a target."""
+        return str(self.kind), *self.names
 
     @property
     def column(self) -> Column:
         """The column, of several the first."""
-        return self.parts[0].column
+        return self.coded_columns[0].column
 
     @property
-    def numeric(self) -> bool:
-        """Whether it is a column of numbers, some of which are known."""
-        return self.ordered > 0 and self.column.type.spatial
+    def shown(self) -> ColumnResult:
+        """What is shown of a column that was tested."""
+        if self.result is None:
+            raise ValueError(f"the cells of {self.names} have no result")
+        return self.result
 
     @property
-    def ordered(self) -> int:
-        return self.runs[0] if len(self.parts) == 1 else 0
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(coded.name for coded in self.coded_columns)
+
+    @property
+    def is_crossed(self) -> bool:
+        """Whether it has several columns."""
+        return len(self.coded_columns) > 1
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether it is one column of numbers, some of which are known."""
+        return self.n_ordered > 0 and self.column.type.spatial
+
+    @property
+    def n_ordered(self) -> int:
+        """Leading cells of a single column that are ordered; 0 for crossed columns."""
+        return 0 if self.is_crossed else self.ordered_sizes[0]
 
     @cached_property
-    def runs(self) -> list[int]:
-        """Cells of each part that may be joined (those after them hold missing values), 0 for levels."""
-        return [part.ordered for part in self.parts]
+    def ordered_sizes(self) -> list[int]:
+        """Cells of each column that may be joined (those after them hold missing values), 0 for categories."""
+        return [coded.n_ordered for coded in self.coded_columns]
 
     @cached_property
-    def walk(self) -> tuple[float, int, int] | None:
-        """The p-value of the walk along a variable and the cells of the stretch in which it moves most."""
-        edges = self.parts[0].edges
-        if edges is None or not self.ordered:
+    def has_order(self) -> bool:
+        """Whether the cells of any column may be joined."""
+        return any(self.ordered_sizes)
+
+    @cached_property
+    def kuiper_range(self) -> tuple[float, int, int] | None:
+        """The Kuiper test of a numeric column: its p-value, and the cells between which the differences accumulate."""
+        edges = self.coded_columns[0].edges
+        if edges is None or not self.n_ordered:
+            return None
+        if not isinstance(self.result, VariableResult):
             return None
         ends, p_value = self.result.kuiper_range, self.result.kuiper_p_value
-        if ends is None or math.isnan(p_value):
+        if ends is None or p_value is None or math.isnan(p_value):
             return None
         low, high = bin_index(np.array(ends, float), edges).tolist()
         start = low + 1 if low < high and ends[0] > edges[1] else low
         return p_value, start, high
 
     @cached_property
-    def family(self) -> str:
+    def family(self) -> Family:
         """The family in which it is tested."""
-        return "neighbourhoods" if self.kind == "neighbourhood" else family_of(self.parts)
+        if self.kind == FindingKind.NEIGHBOURHOOD:
+            return Family.NEIGHBOURHOODS
+        return family_of(self.coded_columns)
 
     @cached_property
-    def searched(self) -> int:
-        """How many boxes there are to choose from for each combination of levels."""
-        return math.prod(len(part.stretches) for part in self.parts if part.ordered)
+    def n_blocks(self) -> int:
+        """How many blocks there are to choose from for each combination of categories."""
+        return math.prod(len(coded.ranges) for coded in self.coded_columns if coded.n_ordered)
 
     @cached_property
-    def count(self) -> int:
+    def n_cells(self) -> int:
+        """Number of cells."""
         return math.prod(self.shape)
 
     @cached_property
     def shape(self) -> list[int]:
-        return [part.count for part in self.parts]
+        """Number of cells of each column."""
+        return [coded.n_cells for coded in self.coded_columns]
 
     @cached_property
     def stacked(self) -> Floats:
-        """All sums in one array, (as predicted and beyond the score, sums, *shape)."""
-        every = [*vars(self.raw).values(), *vars(self.beyond).values()]
-        return np.stack(every).reshape(2, -1, *self.shape)
+        """All sums in one array: (raw and recalibrated, sums, *shape)."""
+        sums = [*vars(self.raw).values(), *vars(self.recalibrated).values()]
+        return np.stack(sums).reshape(2, -1, *self.shape)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns."""
-        return tuple(part.name for part in self.parts)
-
-    def box(self, cell: int) -> Box:
-        """One cell, as the first and last cell of each part."""
+    def block_of_cell(self, cell: int) -> CellBlock:
+        """One cell as a block."""
         return tuple((int(i), int(i)) for i in np.unravel_index(cell, self.shape))
 
-    def members(self, box: Box) -> Array:
-        """Row numbers of a box of cells."""
-        ends = zip(self.parts, box, strict=True)
-        inside = [(part.codes >= first) & (part.codes <= last) for part, (first, last) in ends]
+    def members(self, block: CellBlock) -> Array:
+        """Row numbers of a block of cells."""
+        inside = [
+            (coded.codes >= first) & (coded.codes <= last)
+            for coded, (first, last) in zip(self.coded_columns, block, strict=True)
+        ]
         return np.flatnonzero(np.logical_and.reduce(inside))
 
-    def cut(self, box: Box) -> tuple[slice, ...]:
-        """Where a box lies among the cells, a slice a part."""
-        return tuple(slice(first, last + 1) for first, last in box)
+    def slices(self, block: CellBlock) -> tuple[slice, ...]:
+        """Where a block lies among the cells."""
+        return tuple(slice(first, last + 1) for first, last in block)
 
-    def summed(self, values: Floats, box: Box) -> Floats:
-        """The values of a box of cells, added up; further axes stay."""
-        inside = values.reshape(*self.shape, *values.shape[1:])[self.cut(box)]
-        return np.asarray(inside.sum(axis=tuple(range(len(box)))))
+    def sum_block(self, values: Floats, block: CellBlock) -> Floats:
+        """The values of a block of cells, added up; further axes stay."""
+        inside = values.reshape(*self.shape, *values.shape[1:])[self.slices(block)]
+        return np.asarray(inside.sum(axis=tuple(range(len(block)))))
 
-    def boxes(self, values: Floats) -> Floats:
-        """The values of every box of cells: sums over the stretches of each part that has an order."""
+    def sum_every_block(self, values: Floats) -> Floats:
+        """The values of every block of cells: sums over all ranges of each ordered column."""
         values = values.reshape(*self.shape, *values.shape[1:])
-        for axis, size in enumerate(self.runs):
+        for axis, size in enumerate(self.ordered_sizes):
             if size:
                 before, after = values.shape[:axis], values.shape[axis + 1 :]
                 known = np.take(values, np.arange(size), axis)
-                made = np.empty((*before, len(self.parts[axis].stretches), *after))
+                sums = np.empty((*before, len(self.coded_columns[axis].ranges), *after))
                 flat = math.prod(before), -1, math.prod(after)
-                add_stretches(known.reshape(flat), made.reshape(flat))
-                values = made
+                add_stretches(known.reshape(flat), sums.reshape(flat))
+                values = sums
         return values
 
-    def words(self, box: Box) -> str:
-        """The place in words."""
+    def sum_blocks(self, blocks: Sequence[CellBlock]) -> tuple[CellSums, CellSums]:
+        """The sums of blocks, each as one cell, as predicted and after global recalibration."""
+        axes = tuple(range(2, self.stacked.ndim))
+        sums = [self.stacked[:, :, *self.slices(block)].sum(axis=axes) for block in blocks]
+        raw, recalibrated = np.stack(sums, axis=2)
+        return CellSums(*raw), CellSums(*recalibrated)
+
+    def words(self, block: CellBlock) -> str:
+        """A block in words."""
         return " and ".join(
-            f"{name} {level}" for name, level in zip(self.names, self.levels(box), strict=True)
+            f"{name} {level}" for name, level in zip(self.names, self.levels(block), strict=True)
         )
 
-    def conjunction(self, box: Box) -> Conjunction:
-        """Which rows belong to a box of cells."""
-        return Conjunction(tuple(part.condition(*ends) for part, ends in zip(self.parts, box, strict=True)))
+    def levels(self, block: CellBlock) -> tuple[str, ...]:
+        """The category or range of each column, in words."""
+        return tuple(coded.level(*ends) for coded, ends in zip(self.coded_columns, block, strict=True))
 
-    def levels(self, box: Box) -> tuple[str, ...]:
-        """The levels, one a column."""
-        return tuple(part.level(*ends) for part, ends in zip(self.parts, box, strict=True))
-
-    def as_one(self, boxes: Sequence[Box]) -> tuple[CellSums, CellSums]:
-        """The sums of boxes, those of each as one cell, as predicted and beyond the score."""
-        axes = tuple(range(2, self.stacked.ndim))
-        every = [self.stacked[:, :, *self.cut(box)].sum(axis=axes) for box in boxes]
-        raw, beyond = np.stack(every, axis=2)
-        return CellSums(*raw), CellSums(*beyond)
+    def conjunction(self, block: CellBlock) -> Conjunction:
+        """Which rows belong to a block of cells, as data."""
+        conditions = (coded.condition(*ends) for coded, ends in zip(self.coded_columns, block, strict=True))
+        return Conjunction(tuple(conditions))
 
 
-def family_of(parts: Sequence[CodedColumn]) -> str:
-    """The family in which the cells of parts are tested: large fields have a share of the level of their own."""
-    if len(parts) == 1:
-        return "columns"
-    if any(part.some for part in parts):
-        return LARGE
-    return "pairs" if any(part.edges is None for part in parts) else "regions"
+def family_of(coded_columns: Sequence[CodedColumn]) -> Family:
+    """The family in which cells are tested: columns with many categories have a share of the level of their own."""
+    if len(coded_columns) == 1:
+        return Family.COLUMNS
+    if any(coded.truncated for coded in coded_columns):
+        return Family.LARGE_FIELDS
+    return Family.PAIRS if any(coded.edges is None for coded in coded_columns) else Family.REGIONS
 
 
-def crossed_codes(parts: Sequence[CodedColumn], rows: Array | slice = ALL_ROWS) -> Array:
-    """The cell of rows in all combinations of the cells of parts; the number of cells for those in none."""
-    codes, total = np.zeros(1, np.int32), math.prod(part.count for part in parts)
-    cells = [(part, part.codes[rows]) for part in parts]
-    for part, each in cells:
-        codes = codes * np.int32(part.count) + each
-    for part, each in cells:
-        if part.some:
-            codes[each == part.count] = total
+def crossed_codes(coded_columns: Sequence[CodedColumn], rows: Array | slice = ALL_ROWS) -> Array:
+    """The cell of rows in all combinations of cells; the number of cells for rows that are in none."""
+    codes, total = np.zeros(1, np.int32), math.prod(coded.n_cells for coded in coded_columns)
+    cells = [(coded, coded.codes[rows]) for coded in coded_columns]
+    for coded, cell in cells:
+        codes = codes * np.int32(coded.n_cells) + cell
+    for coded, cell in cells:
+        if coded.truncated:
+            codes[cell == coded.n_cells] = total
     return codes
 
 
-def group_of(
-    parts: Sequence[CodedColumn], kind: str, rows: SearchContext, p_value: Floats | None = None
+def tally_grid(
+    coded_columns: Sequence[CodedColumn],
+    kind: FindingKind,
+    context: SearchContext,
+    *,
+    p_value: Floats | None = None,
+    result: ColumnResult | None = None,
+    max_kept_profiles: int = 0,
 ) -> CellGrid:
-    """Tally the cells of a column, or of columns crossed."""
-    count = math.prod(part.count for part in parts)
-    pooling = LevelPooling(crossed_codes(parts), Numbered(count + 1))
-    raw, beyond = (
-        CellSums.of(tally(pair, pooling)).map(lambda each: each[:count]) for pair in (rows.raw, rows.beyond)
+    """Count the cells of a column, or of columns crossed.
+
+    Parameters
+    ----------
+    p_value : ndarray, optional
+        Of each cell, where it is known.
+    result : Result, optional
+        What is shown of a column.
+    max_kept_profiles : int
+        The profiles of a grid of at most so many cells are kept.
+    """
+    n_cells = math.prod(coded.n_cells for coded in coded_columns)
+    pooling = LevelPooling(crossed_codes(coded_columns), Numbered(n_cells + 1))
+    raw, recalibrated = (
+        CellSums.of(tally(target, pooling)).map(lambda values: values[:n_cells])
+        for target in (context.raw, context.recalibrated)
     )
-    seen = None if count <= MOST_ALONG else np.flatnonzero(raw.rows >= 2 * EFFECTIVE_EVENTS)
-    p_value = rows.p_values(raw) if p_value is None else p_value
-    return CellGrid(tuple(parts), kind, rows, raw, beyond, p_value, seen=seen)
+    profiled_cells = None
+    if n_cells > MAX_PROFILED_CELLS:
+        profiled_cells = np.flatnonzero(raw.rows >= 2 * EFFECTIVE_EVENTS)
+    profiles = None
+    if n_cells <= max_kept_profiles:
+        profiles = _profiles(context, coded_columns, n_cells, profiled_cells)
+    p_value = context.p_values(raw) if p_value is None else p_value
+    return CellGrid(
+        tuple(coded_columns), kind, context, raw, recalibrated, p_value, profiles, profiled_cells, result
+    )
 
 
-def sums_of(pair: TargetData, rows: Array) -> CellSums:
+def grid_profiles(grid: CellGrid) -> RawAndRecalibrated:
+    """Sums of the profiled cells of a grid by the score: those that are kept, or counted on the rows."""
+    if grid.profiles is not None:
+        return grid.profiles
+    return _profiles(grid.context, grid.coded_columns, grid.n_cells, grid.profiled_cells)
+
+
+def _profiles(
+    context: SearchContext, coded_columns: Sequence[CodedColumn], n_cells: int, profiled_cells: Array | None
+) -> RawAndRecalibrated:
+    codes, count = crossed_codes(coded_columns), n_cells
+    if profiled_cells is not None:
+        count = profiled_cells.size
+        number_of_cell = np.full(n_cells + 1, count)
+        number_of_cell[profiled_cells] = np.arange(count)
+        codes = number_of_cell[codes]
+    return profiles_of_codes(context, codes, count + 1).map(lambda values: values[:count])
+
+
+def sums_of_rows(target: TargetData, rows: Array) -> CellSums:
     """The sums of some rows, as one cell."""
-    return CellSums.of(tally(pair.take(rows), LevelPooling(np.zeros(rows.size, np.int16), Numbered(1))))
+    return CellSums.of(tally(target.take(rows), LevelPooling(np.zeros(rows.size, np.int16), Numbered(1))))
 
 
-def best_boxes(group: CellGrid, left: Floats | None = None, total: float = 0.0, *, beyond: bool) -> Boxes:
-    """The boxes of a group furthest off, in standard errors: the best along ordered axes, for every cell of the others.
+def best_blocks(
+    grid: CellGrid,
+    remaining_error: Floats | None = None,
+    total_variance: float = 0.0,
+    *,
+    recalibrated: bool,
+) -> ScoredBlocks:
+    """The blocks of a grid with the largest z: the best over ordered columns, for every cell of the others.
 
-    left, total : what is left of the error of each cell, and the variance of all rows; by default that of its sums
-    beyond : the score was put right on the same rows, which takes the share that a box has of the noise off its
-        variance; boxes that are nearly everything are passed over
+    Parameters
+    ----------
+    remaining_error : ndarray, optional
+        What is left of the error of each cell; by default all of it.
+    total_variance : float
+        Variance of all rows; by default that of the grid.
+    recalibrated : bool
+        After global recalibration: what a block shares with the rows on which the score was recalibrated is taken off
+        its variance, and blocks that are nearly the whole table are passed over.
     """
-    sums = group.beyond if beyond else group.raw
-    variance = group.rows.variance(sums)
-    total = total or variance.sum()
-    if total <= 0:
+    sums = grid.recalibrated if recalibrated else grid.raw
+    cell_variance = grid.context.variance(sums)
+    total_variance = total_variance or cell_variance.sum()
+    if total_variance <= 0:
         return []
-    moved, spread = group.boxes(sums.off if left is None else left), group.boxes(variance)
-    possible = spread > 0
-    if beyond:
-        possible &= spread < WHOLE * total
-        spread = spread * (1.0 - np.minimum(spread / total, WHOLE))
-    z = np.abs(moved) / np.sqrt(np.where(possible, spread, np.inf))
-    return furthest(z, group)
+    error = grid.sum_every_block(sums.off if remaining_error is None else remaining_error)
+    variance = grid.sum_every_block(cell_variance)
+    possible = variance > 0
+    if recalibrated:
+        possible &= variance < MAX_VARIANCE_SHARE * total_variance
+        variance = variance * (1.0 - np.minimum(variance / total_variance, MAX_VARIANCE_SHARE))
+    z = np.abs(error) / np.sqrt(np.where(possible, variance, np.inf))
+    return furthest_blocks(z, grid)
 
 
-def furthest(z: Floats, group: CellGrid) -> Boxes:
-    """The best box over the ordered axes for each cell of the others, by what is known of every box.
+def furthest_blocks(score: Floats, grid: CellGrid) -> ScoredBlocks:
+    """The block of the largest score over the ordered columns, for each cell of the others.
 
-    A box leaves something out along every ordered axis: all of one is the whole table, or the other column alone.
+    A block leaves something out along every ordered column: all of one is the whole table, or the other column alone.
+    Overwrites the scores of such blocks.
     """
-    runs = group.runs
-    for axis, known in enumerate(runs):
-        if known:
-            np.moveaxis(z, axis, 0)[known - 1] = -1.0  # the stretch from the first cell to the last
-    places: list[tuple[Any, ...]]
-    if all(runs):
-        places = [np.unravel_index(np.argmax(z), z.shape)]
-    elif runs[0]:
-        places = [(i, j) for j, i in enumerate(np.argmax(z, axis=0))]
+    ordered_sizes = grid.ordered_sizes
+    for axis, size in enumerate(ordered_sizes):
+        if size:
+            np.moveaxis(score, axis, 0)[size - 1] = -1.0  # the range from the first cell to the last
+    positions: list[tuple[Any, ...]]
+    if all(ordered_sizes):
+        positions = [np.unravel_index(np.argmax(score), score.shape)]
+    elif ordered_sizes[0]:
+        positions = [(i, j) for j, i in enumerate(np.argmax(score, axis=0))]
     else:
-        places = list(enumerate(np.argmax(z, axis=1)))
-    found = []
-    for at in places:
-        if z[at] > 0:
-            box = tuple(part.stretches[i] for part, i in zip(group.parts, at, strict=True))
-            found.append((box, float(z[at])))
-    return found
+        positions = list(enumerate(np.argmax(score, axis=1)))
+    best = []
+    for position in positions:
+        if score[position] > 0:
+            block = tuple(coded.ranges[i] for coded, i in zip(grid.coded_columns, position, strict=True))
+            best.append((block, float(score[position])))
+    return best

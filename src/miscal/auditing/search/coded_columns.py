@@ -1,4 +1,7 @@
-"""How a column is cut into cells, and what its cells are called."""
+"""How a column is cut into cells for a search, and what its cells are called.
+
+The rule: a `CodedColumn` is made once for a column and shared by all targets and all grids that cross it.
+"""
 
 import math
 from dataclasses import dataclass, replace
@@ -15,63 +18,73 @@ from miscal.data.arrays import Array
 from miscal.data.columns import Column
 from miscal.report.wording import span
 
-FINE = 30  # ranges among which the stretch of a variable that errs is looked for
-COARSE = 10  # ranges of a variable when it is crossed with another column
+FINE_RANGES = 30  # of a numeric column, which are joined to find a miscalibrated one
+COARSE_RANGES = 10  # of a numeric column that is crossed with another
 
 
 @dataclass(frozen=True, eq=False)
 class CodedColumn:
-    """One column as cells: ranges in order or levels, then missing values if there are any.
+    """One column as cells: ranges in order or categories, then missing values if there are any.
 
-    cells : of a pooling; levels, but none of them, where all values are missing
-    some : not all levels have a cell; rows of the others are in none, which the code `count` says
+    Attributes
+    ----------
+    column : Column
+        The column.
+    codes : ndarray of int
+        The cell of each row.
+    cells : Levels or Ranges
+        What the cells are; `Levels` without any where all values are missing.
+    truncated : bool
+        Not all categories have a cell; rows of the others are in none, and have the code `n_cells`.
     """
 
     column: Column
     codes: Array
     cells: Any
-    some: bool = False
+    truncated: bool = False
 
     @property
     def name(self) -> str:
+        """Name of the column."""
         return self.column.name
 
     @cached_property
     def edges(self) -> Array | None:
-        """Of ranges; None where cells are levels."""
+        """Edges of ranges; None where cells are categories."""
         return getattr(self.cells, "edges", None)
 
     @cached_property
-    def known(self) -> int:
-        """Cells that are not the missing values'."""
-        return self.count - int(self.cells.missing)
+    def n_known(self) -> int:
+        """Number of cells that do not hold missing values."""
+        return self.n_cells - int(self.cells.missing)
 
     @cached_property
-    def count(self) -> int:
+    def n_cells(self) -> int:
+        """Number of cells."""
         return int(self.cells.count)
 
     @property
-    def ordered(self) -> int:
+    def n_ordered(self) -> int:
         """Leading cells that are consecutive ranges, so that neighbours may be joined."""
-        return 0 if self.edges is None else self.known
+        return 0 if self.edges is None else self.n_known
 
     @cached_property
-    def stretches(self) -> list[tuple[int, int]]:
-        """First and last cell of every stretch of ranges, in order; or of every level."""
-        if self.ordered:
-            return list(combinations_with_replacement(range(self.ordered), 2))
-        return [(cell, cell) for cell in range(self.count)]
+    def ranges(self) -> list[tuple[int, int]]:
+        """First and last cell of every range that ordered cells can be joined to; or of every category."""
+        if self.n_ordered:
+            return list(combinations_with_replacement(range(self.n_ordered), 2))
+        return [(cell, cell) for cell in range(self.n_cells)]
 
     def level(self, first: int, last: int) -> str:
-        """The level, or the stretch of ranges, without the column's name.
+        """The category or the range in words, without the column's name.
 
         A range is closed on the right, and the lowest one on the left too; the ends of a column stay open.
 
         >>> from miscal.data.columns import column
-        >>> fine_part(column("hour", [17, 18, 19, 20])).level(1, 2)
+        >>> fine_coding(column("hour", [17, 18, 19, 20])).level(1, 2)
         '18 to 19'
         """
-        if first >= self.known:
+        if first >= self.n_known:
             return "missing"
         if self.edges is None:
             return str(self.cells.names[first])
@@ -82,43 +95,43 @@ class CodedColumn:
             return span(*units, lambda unit: self.column.type.value_text(unit, _number))
         if self.column.whole:
             return span(math.ceil(low) if first == 0 else math.floor(low) + 1, math.floor(high), _number)
-        ends = math.nan if first == 0 else low, math.nan if last == self.known - 1 else high
+        ends = math.nan if first == 0 else low, math.nan if last == self.n_known - 1 else high
         return span(*ends, _number).replace("missing", "any value")
 
     def condition(self, first: int, last: int) -> Condition:
-        """Which rows belong to a level or a stretch of ranges; the outermost ranges have no end."""
+        """Which rows belong to a category or a range; the outermost ranges have no end."""
         kind = self.column.kind
-        if first >= self.known:
+        if first >= self.n_known:
             return Condition(self.name, kind, levels=(), missing=True)
         if self.edges is None:
             return Condition(self.name, kind, levels=(self.cells.names[first],))
         low = None if first == 0 else float(self.edges[first])
-        high = None if last == self.known - 1 else float(self.edges[last + 1])
+        high = None if last == self.n_known - 1 else float(self.edges[last + 1])
         return Condition(self.name, kind, low, high)
 
 
-def fine_part(column: Column, weight: Weight = None, count: Weight = None) -> CodedColumn:
-    """A column as finely as it is looked at: all levels; up to 30 ranges; days, weeks or months of a date."""
-    bins = FINE if column.nominal else column.type.search_bins(column.values, FINE)
+def fine_coding(column: Column, weight: Weight = None, count: Weight = None) -> CodedColumn:
+    """A column as finely as it is searched: all categories, or ranges as its type prefers, up to 30."""
+    bins = FINE_RANGES if column.nominal else column.type.search_bins(column.values, FINE_RANGES)
     pooling = range_pooling(column, bins, weight=weight, count=count)
-    return CodedColumn(column, small(pooling.codes(), pooling.cells.count), pooling.cells)
+    return CodedColumn(column, smallest_dtype(pooling.codes(), pooling.cells.count), pooling.cells)
 
 
-def coarse_part(part: CodedColumn, weight: Weight = None) -> CodedColumn:
+def coarse_coding(coded: CodedColumn, weight: Weight = None) -> CodedColumn:
     """The same column with few cells, for crossing: neighbouring ranges joined to about equal weight."""
-    if part.edges is None or part.known <= COARSE:
-        return part
-    rows = np.bincount(part.codes, weight, part.count)[: part.known]
-    group = even_groups(rows, COARSE)
-    starts = np.unique(group, return_index=True)[1]
-    edges = np.append(part.edges[starts], part.edges[-1])
-    table = np.append(group, group[-1] + 1).astype(np.int8)
-    return CodedColumn(part.column, table[part.codes], replace(part.cells, edges=edges))
+    if coded.edges is None or coded.n_known <= COARSE_RANGES:
+        return coded
+    cell_weight = np.bincount(coded.codes, weight, coded.n_cells)[: coded.n_known]
+    range_of_cell = even_groups(cell_weight, COARSE_RANGES)
+    starts = np.unique(range_of_cell, return_index=True)[1]
+    edges = np.append(coded.edges[starts], coded.edges[-1])
+    new_code = np.append(range_of_cell, range_of_cell[-1] + 1).astype(np.int8)
+    return CodedColumn(coded.column, new_code[coded.codes], replace(coded.cells, edges=edges))
 
 
-def small(codes: Array, cells: int) -> Array:
-    """Codes of so many cells in as few bytes as hold them."""
-    return codes.astype(np.min_scalar_type(cells))
+def smallest_dtype(codes: Array, n_cells: int) -> Array:
+    """Codes of so many cells in the smallest type that holds them."""
+    return codes.astype(np.min_scalar_type(n_cells))
 
 
 def _number(value: float) -> str:

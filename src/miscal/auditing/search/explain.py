@@ -1,346 +1,412 @@
-"""From places to findings: which explain the others, their sizes, intervals and parents, and the order.
+"""Which significant segments explain the others: the order in which a report lists them.
 
-The place with most events off for certain is taken and put right, then the others are looked at again.
+The rule: the input is a `JudgedTarget`, the output an `Explanation`; nothing that comes in is changed. What is left of
+the errors while segments are corrected one after the other is private to this module (`_OpenSegment`). Another way of
+selecting segments replaces `explain` and keeps both types.
+
+The segment with the largest lower bound of events off is listed and corrected, then the others are tested again.
 """
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from operator import attrgetter
 
 import numpy as np
 
-from miscal.auditing.search.build_findings import findings
-from miscal.auditing.search.candidates import (
-    Candidate,
-    Overlap,
-    TargetSearch,
-    box_place,
-    effects,
-    plain_chance,
-)
-from miscal.auditing.search.cell_grids import CellGrid, best_boxes, noise_left
-from miscal.auditing.search.score_profiles import mark_decided, mark_tests, see_along
+from miscal.auditing.search.cell_grids import CellGrid, GridId, best_blocks
+from miscal.auditing.search.judge import JudgedTarget, with_decisive_rows
+from miscal.auditing.search.overlap import Overlap
+from miscal.auditing.search.search_context import residual_variance_share
+from miscal.auditing.search.segment_tests import attach_profiles
+from miscal.auditing.search.tested_segments import TestedSegment, block_with_sums
 from miscal.data.arrays import Array
-from miscal.report.findings import Finding
+from miscal.stats.cell_sums import Floats
 from miscal.stats.multiplicity import adjusted_z
 from miscal.stats.normal import normal_z
 from miscal.stats.score_shape import miscalibration_form, shape_test
-from miscal.stats.sign_flip import clustered_sum
 
-NEARLY = 0.3  # bounds above this share of the best compete for explaining the same rows
-SHARED = 0.5  # places that share this part of the smaller one's weight are about the same rows
-MOST_DECIDED = 3  # places that one row decides, which are mentioned: most are the same row again
-MOST = 40  # places taken; what is left is counted
-INSIDE = 0.5  # of a place that a simpler one must hold
-CLEARLY = 1.1  # times the bound of a simpler place, from which a combination is worth its further column
-MOST_KINDS = 15  # columns and combinations of columns that they may belong to
-ALL = 0.98  # of the weight: a place that holds so much is the whole table under another name
-LEAST = 0.03  # a place whose bound is below this share of the first one's is not taken
-Ordered = list[tuple[float, Finding]]
+COMPETING_SHARE = 0.3  # bounds above this share of the largest compete for explaining the same rows
+SAME_ROWS_SHARE = 0.5  # segments that share this part of the smaller one's weight are about the same rows
+SIMPLER_SHARE = 0.5  # of a segment that a simpler one must hold
+SIMPLER_MARGIN = 1.1  # times the bound of a simpler segment, from which a further column is worth it
+MAX_LISTED = 40  # segments; the others are counted
+MAX_COLUMN_SETS = 15  # columns and combinations of columns to which they may belong
+MIN_BOUND_SHARE = 0.03  # a segment whose bound is below this share of the first one's is not listed
 
 
-class Explainer:
-    """The places still open, and what is left of their error after those taken were put right."""
+@dataclass(frozen=True, eq=False)
+class ExplainedSegment:
+    """A listed segment with those that it explains.
 
-    def __init__(self, looked: TargetSearch, places: list[Candidate], *, beyond: bool = True) -> None:
-        self.looked, self.rows, self.tests = looked, looked.rows, looked.tests
-        self.open, self.beyond = places, beyond
-        self.of = attrgetter("beyond" if beyond else "raw")  # as predicted no new stretches are looked for
-        # What others share with a place; the last is kept: what is chosen is put right next.
-        self.overlap = lru_cache(1)(partial(Overlap, self.rows))
-        self.total = looked.total if beyond else math.inf  # of rows on which the score was put right
-        self.critical = adjusted_z(self.tests.total, self.tests.level)
-        # What is left of the error of each cell, where stretches are searched.
-        self.off = {group: group.beyond.off for group in looked.columns if group.ordered and beyond}
-        for place in self.open:
-            self._measure(place)
+    Attributes
+    ----------
+    segment : TestedSegment
+        The one that is listed.
+    events_off_lower_bound : float
+        Lower bound of its events off, when it was listed.
+    explained : tuple of TestedSegment
+        Those that are not significant any more once it is corrected.
+    """
 
-    def _measure(self, place: Candidate) -> None:
-        """Note what is left of a place's error, along the score where that is known, and its standard deviation."""
-        along = place.along and place.along[self.beyond]
-        place.start = (along or self.of(place)).off
-        tests = self.tests
-        needed = adjusted_z(tests.severity(place), tests.level)
-        place.needed = needed, adjusted_z(tests.severity_beyond(place), tests.level)
-        if self.rows.raw.cluster is not None:
-            place.deviation = max(math.sqrt(clustered_sum(self.of(self.rows), place.rows)[1]), 1e-150)
+    segment: TestedSegment
+    events_off_lower_bound: float
+    explained: tuple[TestedSegment, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """The significant segments of one target, in the order in which they are listed.
+
+    Attributes
+    ----------
+    listed : tuple of ExplainedSegment
+        Segments that no other explains.
+    n_unlisted : int
+        Segments that were still significant when the list ended.
+    """
+
+    listed: tuple[ExplainedSegment, ...]
+    n_unlisted: int
+
+
+def explain(target: JudgedTarget) -> Explanation:
+    """Select the segments that no other explains.
+
+    First those that are significant after global recalibration. When they are corrected, the whole table if it is still
+    miscalibrated as predicted, and then what is left of the other segments, as predicted too.
+    """
+    specific = _Selection(target, [one for one in target.segments if one.judgement.specific])
+    listed = specific.select()
+    whole = [target.whole] if target.whole_significant else []
+    known = {one.id for entry in listed for one in (entry.segment, *entry.explained)}
+    others = [segment for segment in target.segments if segment.id not in known]
+    general = _Selection(target, [*whole, *others], recalibrated=False)
+    listed = [_with_general(entry, general, target) for entry in listed]
+    for still_open in [one for one in general.open if target.is_whole(one.tested)]:
+        entry = general.accept(still_open)
+        if not target.context.has_rows:  # sums alone: what is not specific is explained by the whole table
+            entry = _explaining(entry, [one.tested for one in general.open])
+            general.open = []
+        listed.append(entry)
+    listed += general.select()
+    return Explanation(tuple(listed), specific.n_unlisted + general.n_unlisted)
+
+
+def _with_general(entry: ExplainedSegment, general: "_Selection", target: JudgedTarget) -> ExplainedSegment:
+    """The entry of a specific segment with what it explains of the errors as predicted."""
+    segment = entry.segment
+    profile = segment.profile
+    by_score = profile is not None and segment.judgement.shape_significant
+    error = profile.raw.off if profile is not None and by_score else segment.raw.off
+    explained = general.subtract_gap(segment, error)
+    return _explaining(entry, [one for one in explained if not target.is_whole(one)])
+
+
+def _explaining(entry: ExplainedSegment, further: Sequence[TestedSegment]) -> ExplainedSegment:
+    return ExplainedSegment(entry.segment, entry.events_off_lower_bound, (*entry.explained, *further))
+
+
+@dataclass(eq=False)
+class _OpenSegment:
+    """A segment that is not listed yet, and what is left of its error.
+
+    Attributes
+    ----------
+    initial_error, remaining_error : ndarray
+        Its error in each cell of the score, at first and once others were corrected; one number where profiles are not
+        known.
+    z_needed, shape_z_needed : float
+        z from which its mean or its shape is significant, and from which its shape is after global recalibration.
+    deviation : float
+        Standard deviation of the sum of its error.
+    variance : ndarray or None
+        Variance of its error in each cell of the score.
+    shape_z : float
+        What is left of its shape, as a normal z.
+    raw_shape_bound : float
+        Lower bound of its events off by shape, as predicted; NaN until it is asked for.
+    """
+
+    tested: TestedSegment
+    initial_error: Floats
+    z_needed: float
+    shape_z_needed: float
+    deviation: float
+    variance: Floats | None
+    remaining_error: Floats
+    shape_z: float = 0.0
+    raw_shape_bound: float = math.nan
+
+    @property
+    def mean_z(self) -> float:
+        """What is left of its mean error, in standard errors."""
+        return abs(float(self.remaining_error.sum())) / self.deviation
+
+    @property
+    def z(self) -> float:
+        """What is left of its error, of its mean or its shape."""
+        return max(self.mean_z, self.shape_z)
+
+    def leave(self, remaining_error: Array) -> None:
+        """Note what is left of its error."""
+        self.remaining_error, self.shape_z = remaining_error, 0.0
+        has_shape = self.tested.judgement.shape_significant and remaining_error.size > 1
+        if has_shape and self.variance is not None:
+            self.shape_z = float(normal_z(shape_test(remaining_error, self.variance).p_value))
+
+
+class _Selection:
+    """The segments that are open, and what is left of the errors after those listed were corrected."""
+
+    def __init__(
+        self, target: JudgedTarget, segments: Sequence[TestedSegment], *, recalibrated: bool = True
+    ) -> None:
+        self.target, self.context, self.multiplicity = target, target.context, target.multiplicity
+        self.recalibrated = recalibrated
+        # The last overlap is kept: the segment that is chosen is corrected next.
+        self.overlap = lru_cache(1)(partial(Overlap, self.context))
+        self.total_variance = target.total_variance if recalibrated else math.inf
+        self.critical_z = adjusted_z(self.multiplicity.n_tests, self.multiplicity.level)
+        # What is left of the error of each cell, where further ranges are searched: only after recalibration.
+        self.grids = {grid.id: grid for grid in target.columns if grid.n_ordered and recalibrated}
+        self.cell_errors: dict[GridId, Floats] = {
+            grid_id: grid.recalibrated.off for grid_id, grid in self.grids.items()
+        }
+        self.open = [self._opened(segment) for segment in segments]
+        self.n_unlisted = 0
+
+    def _opened(self, tested: TestedSegment) -> _OpenSegment:
+        """A segment with all of its error, by the score where that is known."""
+        profile = tested.profile and tested.profile.select(recalibrated=self.recalibrated)
+        multiplicity, variance = self.multiplicity, None
+        if profile:
+            error = profile.off
+            total = profile.variance.sum()
+            variance = profile.variance * residual_variance_share(total, self.total_variance)
         else:
-            place.deviation = self.rows.deviation(self.of(place), self.total)
-        if along:
-            variance = along.variance
-            place.noise = variance * noise_left(variance.sum(), self.total)
-        self._leave(place, place.start)
+            error = tested.evidence.sums(recalibrated=self.recalibrated).off
+        segment = _OpenSegment(
+            tested,
+            initial_error=error,
+            z_needed=adjusted_z(multiplicity.n_tests_searched(tested), multiplicity.level),
+            shape_z_needed=adjusted_z(multiplicity.n_effective_tests_searched(tested), multiplicity.level),
+            deviation=self.context.segment_deviation(
+                tested, self.total_variance, recalibrated=self.recalibrated
+            ),
+            variance=variance,
+            remaining_error=error,
+        )
+        segment.leave(error)
+        return segment
 
-    def _leave(self, place: Candidate, left: Array) -> None:
-        """Note what is left of a place, and how far off that is along the score, in standard deviations of a normal."""
-        place.left, place.bent = left, 0.0
-        if place.shape and left.size > 1:
-            place.bent = float(normal_z(shape_test(left, place.noise).p_value))
-
-    def run(self) -> list[Candidate]:
-        """Take places until none is significant any more."""
-        taken: list[Candidate] = []
+    def select(self) -> list[ExplainedSegment]:
+        """List segments until none is significant any more."""
+        listed: list[ExplainedSegment] = []
         while True:
-            candidates = [place for place in self.open if self._still_off(place)]
-            for group in self.off:
-                stretch = self._stretch(group)
-                if stretch is not None and stretch.key not in {other.key for other in candidates}:
-                    candidates.append(stretch)
+            candidates = self._candidates()
             if not candidates:
-                return taken
-            place = self._choose(candidates)
-            kinds = {one.group.names for one in (*taken, place)}
-            too_many = len(taken) >= MOST or len(kinds) > MOST_KINDS
-            if too_many or (taken and self._bound(place) < LEAST * taken[0].certain):
-                self.looked.left += len(candidates)
-                return taken
-            taken.append(self.taken(place))
+                return listed
+            chosen = self._choose(candidates)
+            column_sets = {entry.segment.segment.names for entry in listed} | {chosen.tested.segment.names}
+            full = len(listed) >= MAX_LISTED or len(column_sets) > MAX_COLUMN_SETS
+            if full or (listed and self._bound(chosen) < MIN_BOUND_SHARE * listed[0].events_off_lower_bound):
+                self.n_unlisted += len(candidates)
+                return listed
+            listed.append(self.accept(chosen))
 
-    def taken(self, place: Candidate) -> Candidate:
-        """Take a place, whatever the others are worth."""
-        place.certain, place.explains = max(self._bound(place), 0.0), self.put_right(place, place.left)
-        return place
+    def accept(self, segment: _OpenSegment) -> ExplainedSegment:
+        """List a segment and correct it, whatever the others are worth."""
+        bound = max(self._bound(segment), 0.0)
+        explained = self.subtract_gap(segment.tested, segment.remaining_error)
+        return ExplainedSegment(segment.tested, bound, tuple(explained))
 
-    def _still_off(self, place: Candidate) -> bool:
-        """Whether a place is as many standard errors off as it takes, allowing for the stretches searched."""
-        needed, beyond = place.needed
-        return place.z >= needed or (self.beyond and place.bent >= beyond)
+    def _candidates(self) -> list[_OpenSegment]:
+        """Segments that are still significant, and the worst range of each numeric column in what is left."""
+        candidates = [segment for segment in self.open if self._still_significant(segment)]
+        for grid in self.grids.values():
+            worst = self._worst_range(grid)
+            if worst is not None and worst.tested.id not in {segment.tested.id for segment in candidates}:
+                candidates.append(worst)
+        return candidates
 
-    def _stretch(self, group: CellGrid) -> Candidate | None:
-        """The worst stretch of a variable in what is left, if it is beyond noise as predicted too."""
-        rows, tests, off = self.rows, self.tests, self.off[group]
-        best = best_boxes(group, off, self.total, beyond=True)
+    def _still_significant(self, segment: _OpenSegment) -> bool:
+        """Whether what is left of a segment is significant, given the ranges that were searched."""
+        by_shape = self.recalibrated and segment.shape_z >= segment.shape_z_needed
+        return segment.z >= segment.z_needed or by_shape
+
+    def _worst_range(self, grid: CellGrid) -> _OpenSegment | None:
+        """The worst range of a numeric column in what is left, if it is significant as predicted too."""
+        context, multiplicity, cell_error = self.context, self.multiplicity, self.cell_errors[grid.id]
+        best = best_blocks(grid, cell_error, self.total_variance, recalibrated=True)
         if not best:
             return None
-        box, z = best[0]
-        place = box_place(group, box, group.searched)
-        place.specific = True
-        place.p_value = plain_chance(place, rows) * group.searched
-        place.adjusted = tests.bonferroni(place)
-        left = group.summed(off, box)
-        too_near = z < adjusted_z(tests.severity(place), tests.level)
-        if too_near or left * place.off <= 0 or not place.adjusted <= tests.level:
+        block, z = best[0]
+        tested = block_with_sums(grid, block, grid.n_blocks, math.nan)
+        tested = tested.judged(p_value=context.segment_p_value(tested) * grid.n_blocks, specific=True)
+        tested = tested.judged(adjusted_p=multiplicity.bonferroni(tested))
+        error = grid.sum_block(cell_error, block)
+        too_small = z < adjusted_z(multiplicity.n_tests_searched(tested), multiplicity.level)
+        if too_small or error * tested.error <= 0 or not tested.adjusted_p <= multiplicity.level:
             return None
-        see_along([place], rows)
-        if rows.lookup is None:
-            mark_decided([place], self.looked)
-        self._measure(place)
-        place.left = place.start = left.reshape(1)
-        return None if place.deciding else place
+        (tested,) = attach_profiles([tested], context)
+        if context.find_largest is None:
+            (tested,) = with_decisive_rows([tested], context, multiplicity)
+        if tested.judgement.decisive_row:
+            return None
+        segment = self._opened(tested)
+        segment.initial_error = segment.remaining_error = error.reshape(1)
+        return segment
 
-    def _choose(self, candidates: list[Candidate]) -> Candidate:
-        """The largest bound, or the place among those about the same rows that describes it best.
+    def _choose(self, candidates: Sequence[_OpenSegment]) -> _OpenSegment:
+        """The largest bound, or the segment among those of about the same rows that describes it best.
 
-        Among overlapping places with bounds that are not much smaller, the one with the largest z²/2 less the
-        logarithm of how many such places there were: what the data say for it, less the freedom of having looked.
+        Among overlapping segments with bounds that are not much smaller, the one with the largest z²/2 less the
+        logarithm of how many such segments there were: what the data say for it, less the freedom of having searched.
         """
-        bounds = {p: self._bound(p) for p in candidates}
-        cost = {p: math.log(self.tests.severity(p)) for p in candidates}
-        top = max(candidates, key=lambda p: (bounds[p], -cost[p]))
-        near = [p for p in candidates if bounds[p] >= NEARLY * bounds[top] or cost[p] <= cost[top]]
-        near = [p for p in near if p is top or _one_way(p, top)]
-        overlap = self.overlap(top)
-        overlap.know(near)
-        # Those that are about the same rows.
-        same = [p for p in near if p is top or overlap.weight(p).sum() >= SHARED * min(p.size, top.size)]
-        return self._simpler(max(same, key=lambda p: 0.5 * p.z**2 - cost[p]), bounds)
+        bounds = {segment: self._bound(segment) for segment in candidates}
+        cost = {
+            segment: math.log(self.multiplicity.n_tests_searched(segment.tested)) for segment in candidates
+        }
+        top = max(candidates, key=lambda segment: (bounds[segment], -cost[segment]))
+        competing = [
+            segment
+            for segment in candidates
+            if (bounds[segment] >= COMPETING_SHARE * bounds[top] or cost[segment] <= cost[top])
+            and (segment is top or same_direction(segment.tested, top.tested))
+        ]
+        overlap = self.overlap(top.tested)
+        overlap.precompute([segment.tested for segment in competing])
+        same_rows = [
+            segment
+            for segment in competing
+            if segment is top
+            or overlap.weight(segment.tested).sum()
+            >= SAME_ROWS_SHARE * min(segment.tested.weight, top.tested.weight)
+        ]
+        chosen = max(same_rows, key=lambda segment: 0.5 * segment.z**2 - cost[segment])
+        return self._simpler(chosen, bounds)
 
-    def _simpler(self, chosen: Candidate, bounds: dict[Candidate, float]) -> Candidate:
-        """A place of fewer of its columns that holds it, if the rest of that place errs alike, or is off by itself.
+    def _simpler(self, chosen: _OpenSegment, bounds: dict[_OpenSegment, float]) -> _OpenSegment:
+        """A segment of fewer of its columns that holds it, if the rest of that segment has the same gap, or one too.
 
-        Alike: no further apart than noise makes the best of as many parts of it as could have been chosen.
+        The same: they differ by no more than chance makes the best of as many parts as could have been chosen.
         """
-        names, overlap = set(chosen.group.names), self.overlap(chosen)
-        alike = adjusted_z(chosen.searched * max(len(self.looked.columns), 1), self.tests.level)
-        for wider in sorted(bounds, key=lambda p: len(p.group.names)):
-            if not (set(wider.group.names) < names and _one_way(wider, chosen)):
+        names, overlap = set(chosen.tested.segment.names), self.overlap(chosen.tested)
+        n_parts = chosen.tested.n_searched * max(len(self.target.columns), 1)
+        alike_z = adjusted_z(n_parts, self.multiplicity.level)
+        for wider in sorted(bounds, key=lambda segment: len(segment.tested.segment.names)):
+            is_simpler = set(wider.tested.segment.names) < names
+            if not (is_simpler and same_direction(wider.tested, chosen.tested)):
                 continue
-            share = overlap.weight(wider).sum() / chosen.size
-            if share < INSIDE or wider.size <= share * chosen.size:
+            share = overlap.weight(wider.tested).sum() / chosen.tested.weight
+            if share < SIMPLER_SHARE or wider.tested.weight <= share * chosen.tested.weight:
                 continue
-            (own, rest), noise = effects(chosen, wider, share, beyond=self.beyond)
-            apart = abs(own - rest) / math.hypot(*noise)
-            too = own * rest > 0 and abs(rest) >= alike * noise[1]
-            if apart <= alike or (too and CLEARLY * bounds[wider] >= bounds[chosen]):
+            (effect, rest), errors = effects(chosen, wider, share, recalibrated=self.recalibrated)
+            difference_z = abs(effect - rest) / math.hypot(*errors)
+            both = effect * rest > 0 and abs(rest) >= alike_z * errors[1]
+            if difference_z <= alike_z or (both and SIMPLER_MARGIN * bounds[wider] >= bounds[chosen]):
                 return wider
         return chosen
 
-    def _bound(self, place: Candidate) -> float:
-        """Events off for certain: the smaller of what is left beyond the score and of what was predicted."""
-        noise = math.sqrt(self.rows.variance(place.raw)[0])
-        left = abs(float(place.left.sum())) - self.critical * place.deviation
-        plain = min(left, abs(place.off) - self.critical * noise)
-        if place.along is None or not place.bent:
-            return plain
-        if math.isnan(place.bent_off):
-            raw = place.along[0]
-            place.bent_off = self._disagreeing(
-                raw.off, raw.variance, float(normal_z(shape_test(raw.off, raw.variance).p_value))
-            )
-        left = self._disagreeing(place.left, place.along[self.beyond].variance, place.bent)
-        return max(plain, min(left, place.bent_off))
+    def _bound(self, segment: _OpenSegment) -> float:
+        """Lower bound of events off: the smaller of what is left after recalibration and of what was predicted."""
+        tested = segment.tested
+        raw_deviation = math.sqrt(self.context.variance(tested.raw)[0])
+        remaining = abs(float(segment.remaining_error.sum())) - self.critical_z * segment.deviation
+        by_mean = min(remaining, abs(tested.error) - self.critical_z * raw_deviation)
+        if tested.profile is None or not segment.shape_z:
+            return by_mean
+        if math.isnan(segment.raw_shape_bound):
+            raw = tested.profile.raw
+            raw_z = float(normal_z(shape_test(raw.off, raw.variance).p_value))
+            segment.raw_shape_bound = self._shape_bound(raw.off, raw.variance, raw_z)
+        profile = tested.profile.select(recalibrated=self.recalibrated)
+        remaining = self._shape_bound(segment.remaining_error, profile.variance, segment.shape_z)
+        return max(by_mean, min(remaining, segment.raw_shape_bound))
 
-    def _disagreeing(self, off: Array, variance: Array, bent: float) -> float:
-        """Events off for certain in the ranges of the score that disagree, added."""
-        _, ends = miscalibration_form(off, variance, average=False, shape=True)
-        size = float(sum(abs(off[first : last + 1].sum()) for first, last in ends))
-        return size * max(0.0, 1.0 - self.critical / max(bent, 1e-300))
+    def _shape_bound(self, error: Array, variance: Array, shape_z: float) -> float:
+        """Lower bound of events off in the ranges of the score that disagree, added."""
+        _, ends = miscalibration_form(error, variance, average=False, shape=True)
+        events = float(sum(abs(error[first : last + 1].sum()) for first, last in ends))
+        return events * max(0.0, 1.0 - self.critical_z / max(shape_z, 1e-300))
 
-    def put_right(self, place: Candidate, off: Array) -> list[Candidate]:
-        """Take the gaps of a place out of its rows; places that are not off any more may be explained by it.
+    def subtract_gap(self, segment: TestedSegment, error: Array) -> list[TestedSegment]:
+        """Take the gaps of a segment out of its rows; return the segments that it explains.
 
-        Explained is what lies in it by at least half of its own rows, erred the same way, and does not once this place
-        alone is put right; what it takes several places to explain is listed under none. Where a sample shows which
-        rows places share, only what so many of its rows make certain counts: what too few show is not explained.
+        Explained is what lies in it by at least half of its own rows, has an error of the same direction, and is not
+        significant once this segment alone is corrected; what it takes several segments to explain is listed under
+        none. Where a sample shows which rows segments share, only what so many of its rows make certain counts: what
+        too few show is not explained.
         """
-        overlap = self.overlap(place)
-        weight = place.raw.weight
-        if place.along is not None and off.size == self.rows.grid.cells > 1:
-            weight = place.along[0].weight
+        overlap, weight = self.overlap(segment), segment.raw.weight
+        if segment.profile is not None and error.size == self.context.score_grid.n_cells > 1:
+            weight = segment.profile.raw.weight
         else:
-            off = off.sum(keepdims=True)
-        gap = off / np.where(weight > 0, weight, math.inf)
-        for group, own in self.off.items():
-            self.off[group] = own - (gap * overlap.cells(group)).sum(axis=1)
-        others = [other for other in self.open if other.key != place.key]
-        overlap.know(others)
-        still: list[Candidate] = []
-        explained: list[Candidate] = []
+            error = error.sum(keepdims=True)
+        gap = error / np.where(weight > 0, weight, math.inf)
+        for grid_id, grid in self.grids.items():
+            change = (gap * overlap.cell_weights(grid)).sum(axis=1)
+            self.cell_errors[grid_id] = self.cell_errors[grid_id] - change
+        others = [other for other in self.open if other.tested.id != segment.id]
+        overlap.precompute([other.tested for other in others])
+        still_open: list[_OpenSegment] = []
+        explained: list[TestedSegment] = []
         for other in others:
-            shared = overlap.certain(other)
-            change = gap * shared
-            if other.left.size != change.size:
-                parts = np.ones(1) if other.along is None else other.along[0].weight
-                change = change.sum() * parts / parts.sum()
-            was = self._still_off(other)
-            self._leave(other, other.left - change)
-            if was and self._still_off(other):
-                still.append(other)
-            elif shared.sum() >= SHARED * other.size and _one_way(other, place):
-                self._leave(other, other.start - change)  # by this place alone
-                explained += [] if self._still_off(other) else [other]
-        self.open = still
+            shared = overlap.weight_lower_bound(other.tested)
+            change = _in_cells_of(other, gap * shared)
+            was_significant = self._still_significant(other)
+            other.leave(other.remaining_error - change)
+            if was_significant and self._still_significant(other):
+                still_open.append(other)
+            elif shared.sum() >= SAME_ROWS_SHARE * other.tested.weight and same_direction(
+                other.tested, segment
+            ):
+                other.leave(other.initial_error - change)  # by this segment alone
+                explained += [] if self._still_significant(other) else [other.tested]
+        self.open = still_open
         return explained
 
 
-def _one_way(one: Candidate, other: Candidate) -> bool:
-    """Whether two places do not err in opposite ways: those that are off on average, by sign."""
-    return not (one.average and other.average) or one.off * other.off > 0
+def _in_cells_of(segment: _OpenSegment, change: Array) -> Array:
+    """A change of the error of a segment, in the cells in which its error is known."""
+    if segment.remaining_error.size == change.size:
+        return change
+    profile = segment.tested.profile
+    weight = np.ones(1) if profile is None else profile.raw.weight
+    return np.asarray(change.sum() * weight / weight.sum())
 
 
-def real_places(looked: TargetSearch) -> list[Candidate]:
-    """The places beyond noise, each once, with what they are on average and along the score, as predicted and beyond.
+def same_direction(segment: TestedSegment, other: TestedSegment) -> bool:
+    """Whether the gaps of two segments have one sign; a segment with a significant shape alone has none."""
+    both = segment.judgement.mean_significant and other.judgement.mean_significant
+    return not both or segment.error * other.error > 0
 
-    What is nearly the whole table is left to the finding about the whole table. Of several names for the same rows
-    (a level, and a pair of columns one of which tells the other) the simplest is kept.
+
+def effects(
+    chosen: _OpenSegment, wider: _OpenSegment, share: float, *, recalibrated: bool
+) -> tuple[Floats, Floats]:
+    """The gap (or the tilt of the shape) of a segment and of the rest of a wider one, with their standard errors.
+
+    Parameters
+    ----------
+    share : float
+        The part of the segment that lies in the wider one, and so does as much of its error.
     """
-    tests, most = looked.tests, ALL * looked.whole.size
-    once: dict[tuple[float, ...], Candidate] = {}
-    for place in looked.places:
-        if math.isnan(place.adjusted):  # no test of its own: as if it were the first of its family
-            place.adjusted = tests.bonferroni(place)
-        if not place.adjusted <= tests.level or place.size >= most:
-            continue
-        sums = place.raw.rows[0], place.raw.predicted[0], place.raw.observed[0]
-        other = once.setdefault(sums, place)
-        kept = min(other, place, key=lambda one: (len(one.group.names), one.searched, one.adjusted))
-        kept.adjusted = min(other.adjusted, place.adjusted)
-        once[sums] = kept
-    real = list(once.values())
-    see_along(real, looked.rows)
-    for place in real:
-        mark_tests(looked, place)
-    mark_decided(real, looked)
-    looked.decided = [place for place in real if place.deciding]
-    return [place for place in real if not place.deciding]
 
+    def split(of_chosen: Floats | float, of_wider: Floats | float) -> Floats:
+        return np.array([of_chosen, of_wider - share * of_chosen])
 
-def findings_of(looked: TargetSearch) -> Ordered:
-    """Findings of one target that no other explains, each with those that it explains, and what orders them.
-
-    First the places that are off beyond the score. When they are put right, the whole table if it is still off as
-    predicted, and then what is left of the other places, as predicted too.
-    """
-    real = real_places(looked)
-    specific = Explainer(looked, [place for place in real if place.specific])
-    taken = specific.run()
-    whole = _whole(looked)
-    listed = {place.key for one in taken for place in (one, *one.explains)}
-    others = [place for place in real if place.key not in listed]
-    general = Explainer(looked, [*whole, *others], beyond=False)
-    for one in taken:
-        # Its average alone where only that is beyond noise.
-        off = one.along[0].off if one.along and one.shape else one.raw.off
-        one.explains += [place for place in general.put_right(one, off) if place not in whole]
-    for place in whole:
-        if place in general.open:
-            taken.append(general.taken(place))
-            if not looked.rows.here:  # sums without rows: what is not off beyond the score is the score's
-                taken[-1].explains += general.open
-                general.open = []
-    taken += general.run()
-    ordered = [(place.certain, _head(looked, place)) for place in taken]
-    _add_extremes(looked, taken, ordered)
-    # Places that one row decides and that no finding may explain: of no column of one, and not most of the table.
-    known = {name for place in taken for name in place.group.names}
-    most = SHARED * looked.whole.size
-    left = [
-        p for p in looked.decided if p is looked.whole or (known.isdisjoint(p.group.names) and p.size <= most)
-    ]
-    decided = sorted(left, key=lambda place: place.adjusted)[:MOST_DECIDED]
-    return ordered + [(-1.0, made) for made in findings(looked, decided)]
-
-
-def _add_extremes(looked: TargetSearch, taken: list[Candidate], ordered: Ordered) -> None:
-    """List the ends of the scale: certain rows by themselves, the others under what they are a part of.
-
-    That is the whole table, or the place that holds most of an end, at least half of it.
-    """
-    ends = [place for place in looked.extremes if place.adjusted <= looked.tests.level]
-    for place, found in zip(ends, findings(looked, ends), strict=True):
-        low, high = found.interval  # by clusters it may reach over 0, though the test by clusters does not
-        made = replace(found, interval=(max(low, 0.0), high) if found.gap > 0 else (low, min(high, 0.0)))
-        home = -1
-        if place.searched > 1 and looked.whole in taken:
-            home = taken.index(looked.whole)
-        elif (
-            place.searched > 1 and looked.rows.here and taken
-        ):  # sums do not tell which rows it shares with a place
-            shares = [Overlap(looked.rows, other).weight(place).sum() for other in taken]
-            home = int(np.argmax(shares)) if max(shares) >= SHARED * place.size else -1
-        if home < 0:
-            ordered.append((made.at_least, made))
-            continue
-        bound, head = ordered[home]
-        ordered[home] = bound, replace(head, explained=(*head.explained, replace(made, parent=head.where)))
-
-
-def _whole(looked: TargetSearch) -> list[Candidate]:
-    """The place of all rows, if it is beyond noise by either of its tests."""
-    place, bent = looked.whole, looked.bent
-    if bent.adjusted < place.adjusted:
-        place.adjusted, place.bound = bent.adjusted, bent.bound
-    if not place.adjusted <= looked.tests.level:
-        return []
-    level = looked.tests.level
-    place.average = plain_chance(place, looked.rows) <= level
-    # Right on average and yet beyond noise: it is off along the score, whatever its mean happens to be.
-    place.shape = not place.average
-    if place.average and place.along is not None:
-        own = place.along.raw
-        place.shape = bool(shape_test(own.off, own.variance).p_value <= level)
-    mark_decided([place], looked)
-    if place.deciding:
-        looked.decided.append(place)
-        return []
-    return [place]
-
-
-def _head(looked: TargetSearch, place: Candidate) -> Finding:
-    """A finding with the places that it explains, each once, the most significant first."""
-    head, *others = findings(looked, [place, *sorted(place.explains, key=lambda p: p.adjusted)])
-    under = {head.where: head}
-    for child in others:
-        under.setdefault(child.where, replace(child, parent=head.where))
-    return replace(head, explained=tuple(under.values())[1:])
+    chosen_profile, wider_profile = chosen.tested.profile, wider.tested.profile
+    if chosen.shape_z <= chosen.mean_z or chosen_profile is None or wider_profile is None:
+        weights = split(chosen.tested.weight, wider.tested.weight)
+        errors = split(chosen.remaining_error.sum(), wider.remaining_error.sum())
+        variances = np.maximum(split(chosen.deviation**2, wider.deviation**2), 1e-300)
+        return errors / weights, np.sqrt(variances) / weights
+    chosen_variance = chosen_profile.select(recalibrated=recalibrated).variance
+    wider_variance = wider_profile.select(recalibrated=recalibrated).variance
+    lever = np.cumsum(wider_variance) / max(wider_variance.sum(), 1e-300) - 0.5
+    errors = split(chosen.remaining_error, wider.remaining_error)
+    variances = np.maximum(split(chosen_variance, wider_variance), 0.0)
+    information = np.maximum(np.sum(variances * lever * lever, axis=1), 1e-300)
+    return np.sum(errors * lever, axis=1) / information, 1.0 / np.sqrt(information)
