@@ -24,8 +24,9 @@ import numpy as np
 
 import miscal
 from miscal.auditing.search import collect
-from miscal.auditing.search.candidates import FamilyOfTests
-from miscal.auditing.search.cell_grids import ScoreGrid
+from miscal.auditing.search.search_context import ScoreGrid
+from miscal.auditing.search.segment_tests import NO_SHAPE_TESTS
+from miscal.auditing.search.target_search import TargetSearch
 from miscal.datasets import calibrated, draw_columns
 from studies import harness
 
@@ -42,8 +43,7 @@ SHARE = {"level": 0.16, "range": 10 / 72, "pair": 0.05}
 # What an audit that tests places on their average alone has in the place of its tests along the score.
 ON_AVERAGE: dict[str, Any] = {
     "score_grid": lambda compared: ScoreGrid(np.array([0.0, 1.0]), np.zeros(compared.rows, np.int16)),
-    "alongs": lambda _: None,
-    "shapes_of": lambda _: (FamilyOfTests(), []),
+    "grid_shape_tests": lambda _: NO_SHAPE_TESTS,
 }
 
 
@@ -105,7 +105,8 @@ def cost(rows: int) -> dict[str, float]:
     data = calibrated(rows, random_state=0).predictions()
     without, both = np.inf, np.inf
     for _ in range(2):
-        with patch.multiple(collect, **ON_AVERAGE):
+        no_shapes = patch.object(TargetSearch, "shape_tests_of", lambda *_: NO_SHAPE_TESTS)
+        with patch.multiple(collect, **ON_AVERAGE), no_shapes:
             without = min(without, _seconds(data))
         both = min(both, _seconds(data))
     return {"rows": rows, "without": round(without, 2), "with": round(both, 2), "more": round(both / without - 1, 3)}

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
+from miscal.auditing.options import AuditOptions
 from miscal.auditing.periods import by_period
-from miscal.auditing.search.collect import AuditOptions
 from miscal.data.columns import column
 from miscal.data.target import TargetData
 from miscal.results import Table
@@ -66,7 +66,7 @@ def every(kind: str) -> str:
 
 def wanted(every: str | None = None) -> AuditOptions:
     """What an audit by period is asked for."""
-    return AuditOptions(None, [], "auto", 0.05, "quick", 0, "when", every, 1)
+    return AuditOptions(effort="quick", time="when", every=every, max_levels=1)
 
 
 def shocked(p: np.ndarray, shock: np.ndarray | float) -> np.ndarray:

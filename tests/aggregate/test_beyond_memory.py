@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import miscal
-from miscal.auditing.search import collect
+from miscal.auditing.search import judge as judging
 from tests.trials import too_often
 
 ROWS = 60_000
@@ -138,17 +138,19 @@ def test_the_sample_does_not_depend_on_how_the_table_is_stored(path, tmp_path, m
 
 def test_rows_of_the_sample_lie_in_the_cells_of_all_rows(path, monkeypatch):
     seen = []
-    judge = collect.judge_columns
-    monkeypatch.setattr(collect, "judge_columns", lambda looked, tests: (seen.append(looked), judge(looked, tests)))
+    judge = judging.judge
+    monkeypatch.setattr(
+        "miscal.auditing.audit.judge", lambda searches, level: seen.extend(searches) or judge(searches, level)
+    )
     _held(monkeypatch)
     miscal.audit(path, outcome="y", probability="p", ignore=["w", "day"], effort="quick")
-    group = next(group for group in seen[0].columns if group.column.name == "x")
-    part, missing = group.parts[0], np.isnan(group.column.values)
-    assert part.cells.missing
+    grid = next(grid for grid in seen[0].columns if grid.column.name == "x")
+    coded, missing = grid.coded_columns[0], np.isnan(grid.column.values)
+    assert coded.cells.missing
     assert missing.any()
-    assert np.array_equal(part.codes == part.known, missing)
-    share = group.raw.rows / group.raw.rows.sum()
-    assert np.abs(np.bincount(part.codes, minlength=part.count) / part.codes.size - share).max() < 0.01
+    assert np.array_equal(coded.codes == coded.n_known, missing)
+    share = grid.raw.rows / grid.raw.rows.sum()
+    assert np.abs(np.bincount(coded.codes, minlength=coded.n_cells) / coded.codes.size - share).max() < 0.01
 
 
 def test_of_many_levels_some_are_walked_but_the_whole_table_has_all_rows(tmp_path, monkeypatch):
@@ -162,14 +164,14 @@ def test_of_many_levels_some_are_walked_but_the_whole_table_has_all_rows(tmp_pat
     path = tmp_path / "table.parquet"
     pq.write_table(table, path)
     seen = []
-    monkeypatch.setattr("miscal.auditing.all_rows.MOST_CELLS", 2048)  # 64 levels of the 600
-    judge = collect.judge_columns
-    monkeypatch.setattr(collect, "judge_columns", lambda looked, tests: (judge(looked, tests), seen.append(looked)))
+    monkeypatch.setattr("miscal.auditing.all_rows.MAX_PROFILE_SUMS", 2048)  # 64 levels of the 600
+    judge = judging.judge
+    monkeypatch.setattr("miscal.auditing.audit.judge", lambda *given: seen.extend(judge(*given)) or list(seen))
     _held(monkeypatch, 30_000)
     found = miscal.audit(path, outcome="y", probability="p", effort="quick")
-    (looked,) = seen
-    assert looked.whole.along.raw.rows.sum() == n
-    assert looked.whole.along.raw.off.sum() == pytest.approx(looked.whole.off, rel=1e-9)
+    (target,) = seen
+    assert target.whole.profile.raw.rows.sum() == n
+    assert target.whole.profile.raw.off.sum() == pytest.approx(target.whole.error, rel=1e-9)
     assert found.findings[0].where.split()[0] in {"age", "pay"}  # the same column twice, in other units
 
 
@@ -181,7 +183,7 @@ def test_a_level_that_is_not_walked_is_found_by_its_average(tmp_path, monkeypatc
     truth = np.where(level == 560, 0.9, p)  # among the smaller ones, a tenth of the rows of the first
     table = pa.table({"y": (rng.random(n) < truth).astype(np.uint8), "p": p, "who": level.astype(str)})
     pq.write_table(table, tmp_path / "table.parquet")
-    monkeypatch.setattr("miscal.auditing.all_rows.MOST_CELLS", 2048)  # 64 levels of the 600
+    monkeypatch.setattr("miscal.auditing.all_rows.MAX_PROFILE_SUMS", 2048)  # 64 levels of the 600
     _held(monkeypatch, 20_000)
     found = miscal.audit(tmp_path / "table.parquet", outcome="y", probability="p", effort="quick")
     assert [one.where for one in found.findings if one.real][:1] == ["who 560"]

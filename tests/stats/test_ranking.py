@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from miscal.auditing.search.build_findings import luck
+from miscal.auditing.search.build_findings import selection_bias
 from miscal.auditing.search.candidates import Candidate, RowMaskSegment
-from miscal.auditing.search.cell_grids import SearchContext, sums_of
+from miscal.auditing.search.cell_grids import sums_of_rows
+from miscal.auditing.search.search_context import SearchContext
+from miscal.auditing.search.tested_segments import TestedSegment, segment_with_sums
+from miscal.codes.audit import Family, FindingKind
 from miscal.codes.inference import Method, Null, NullReason
 from miscal.data.target import TargetData
 from miscal.stats.binomial import cell_p_values
@@ -46,14 +49,16 @@ def test_shrinking_removes_much_of_the_winners_curse(tests, true):
     assert abs(left) <= max(0.6 * raw, 0.2)
 
 
-def place_of(p: np.ndarray, y: np.ndarray, cluster: np.ndarray | None = None) -> tuple[SearchContext, Candidate]:
+def whole_segment(
+    p: np.ndarray, y: np.ndarray, cluster: np.ndarray | None = None
+) -> tuple[SearchContext, TestedSegment]:
     pair = TargetData(p, y.astype(float), cluster=cluster)
     every = np.arange(p.size)
-    sums = sums_of(pair, every)
-    null = "bernoulli" if cluster is None else "residual"
-    return SearchContext(pair, pair, NullModel(Null(null), NullReason.REQUESTED)), Candidate(
-        RowMaskSegment("field", every >= 0, ""), (), 0.0, "columns", sums, sums
-    )
+    sums = sums_of_rows(pair, every)
+    null = Null.BERNOULLI if cluster is None else Null.RESIDUAL
+    candidate = Candidate(RowMaskSegment(FindingKind.FIELD, every >= 0, ""), Family.COLUMNS)
+    context = SearchContext(pair, pair, NullModel(null, NullReason.REQUESTED))
+    return context, segment_with_sums(candidate, sums, sums, 0.0)
 
 
 @pytest.mark.parametrize(("expected", "times", "tests"), [(1.0, 6.5, 100), (3.0, 4.5, 10_000), (60.0, 1.45, 100)])
@@ -62,9 +67,9 @@ def test_sizes_of_rare_events_that_were_under_predicted_are_right_on_average(exp
     n = 2000
     p, said, raw = np.full(n, expected / n), [], []
     while len(said) < 150:
-        rows, place = place_of(p, random.random(n) < times * p)
+        context, segment = whole_segment(p, random.random(n) < times * p)
         gap = place.off / n
-        error, least = luck(rows, [place], np.array([tests]), 0.05)
+        error, least = selection_bias(context, [segment], np.array([tests]), 0.05)
         if gap < 0 and rows.p_values(place.raw)[0] <= 0.05 / tests:
             said.append(selection_adjusted_gap(gap, error, least)[0])
             raw.append(gap)
@@ -79,9 +84,13 @@ def test_sizes_of_few_clusters_are_right_on_average():
     p, said = np.full(cluster.size, 0.3), []
     for _ in range(300):
         y = random.random(p.size) < np.clip(0.42 + 0.09 * random.normal(size=20), 0, 1)[cluster]
-        rows, place = place_of(p, y, cluster)
+        context, segment = whole_segment(p, y, cluster)
         if rows.exact_p(place.rows, 0.0) <= 0.05 / 30:
-            said.append(selection_adjusted_gap(place.off / p.size, *luck(rows, [place], np.array([30]), 0.05))[0])
+            said.append(
+                selection_adjusted_gap(
+                    segment.error / p.size, *selection_bias(context, [segment], np.array([30]), 0.05)
+                )[0]
+            )
     assert 60 < len(said) < 295
     assert np.mean(said) == pytest.approx(-0.12, rel=0.15)
 
