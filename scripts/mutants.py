@@ -198,7 +198,7 @@ FAULTS = [
     (
         "auditing/search/crossings.py",
         "SUSPECT_SHARE, MAX_SUSPECT_P = 1 / 3, 0.05",
-        "SUSPECT_LEVELS, SUSPECT_LEVEL = 0.0, 0.05",
+        "SUSPECT_SHARE, MAX_SUSPECT_P = 0.0, 0.05",
         "tests/unit/test_search_limits.py",
     ),
     (

@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from miscal.auditing.search.build_findings import selection_bias
 from miscal.auditing.search.candidates import Candidate, RowMaskSegment
-from miscal.auditing.search.cell_grids import sums_of_rows
+from miscal.auditing.search.cell_grids import sums_of_rows as segment_sums
 from miscal.auditing.search.search_context import SearchContext
 from miscal.auditing.search.tested_segments import TestedSegment, segment_with_sums
 from miscal.codes.audit import Family, FindingKind
@@ -54,7 +54,7 @@ def whole_segment(
 ) -> tuple[SearchContext, TestedSegment]:
     pair = TargetData(p, y.astype(float), cluster=cluster)
     every = np.arange(p.size)
-    sums = sums_of_rows(pair, every)
+    sums = segment_sums(pair, every)
     null = Null.BERNOULLI if cluster is None else Null.RESIDUAL
     candidate = Candidate(RowMaskSegment(FindingKind.FIELD, every >= 0, ""), Family.COLUMNS)
     context = SearchContext(pair, pair, NullModel(null, NullReason.REQUESTED))
@@ -68,9 +68,9 @@ def test_sizes_of_rare_events_that_were_under_predicted_are_right_on_average(exp
     p, said, raw = np.full(n, expected / n), [], []
     while len(said) < 150:
         context, segment = whole_segment(p, random.random(n) < times * p)
-        gap = place.off / n
+        gap = segment.error / n
         error, least = selection_bias(context, [segment], np.array([tests]), 0.05)
-        if gap < 0 and rows.p_values(place.raw)[0] <= 0.05 / tests:
+        if gap < 0 and context.p_value(segment.raw) <= 0.05 / tests:
             said.append(selection_adjusted_gap(gap, error, least)[0])
             raw.append(gap)
     true = expected * (1 - times) / n
@@ -85,7 +85,7 @@ def test_sizes_of_few_clusters_are_right_on_average():
     for _ in range(300):
         y = random.random(p.size) < np.clip(0.42 + 0.09 * random.normal(size=20), 0, 1)[cluster]
         context, segment = whole_segment(p, y, cluster)
-        if rows.exact_p(place.rows, 0.0) <= 0.05 / 30:
+        if context.exact_p(segment.members, 0.0) <= 0.05 / 30:
             said.append(
                 selection_adjusted_gap(
                     segment.error / p.size, *selection_bias(context, [segment], np.array([30]), 0.05)

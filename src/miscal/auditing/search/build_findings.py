@@ -25,11 +25,12 @@ from miscal.cells.ranges import quantile_edges
 from miscal.codes.audit import FindingKind, Form
 from miscal.codes.inference import Null
 from miscal.data.columns import Columns
-from miscal.metrics.pooled import pooled
+from miscal.metrics.cell_evaluation import evaluate_cells
 from miscal.metrics.score_errors import MEANS
 from miscal.report.findings import CODES, Finding, ScoreRange, flat
 from miscal.stats.cell_sums import CellSums, Floats
 from miscal.stats.multiplicity import adjusted_z
+from miscal.stats.null_model import choose_null
 from miscal.stats.score_shape import miscalibration_form
 from miscal.stats.shrinkage import selection_adjusted_gap
 from miscal.stats.sign_flip import weighted_residuals
@@ -293,7 +294,8 @@ def curves_of(targets: Sequence[JudgedTarget], heads: Iterable[Finding]) -> list
         null = target.score.settings.get("null", "bernoulli")
         edges = quantile_edges(inside.predicted, bins, inside.weight, inside.count)
         pooling = BinPooling(inside.predicted, Ranges(edges, name=OF_SCORE))
-        cells = pooled(inside, pooling, null=null, draws=99).cells(band=False)
+        null_model = choose_null(inside, null)
+        cells = evaluate_cells(inside, pooling, null_model, draws=99).cell_columns(band=False)
         table = {name: cells[name].tolist() for name in CURVE_COLUMNS}
         curves.append({"where": finding.where, "of": inside.rows, "table": table})
     return curves
