@@ -17,9 +17,9 @@ from miscal.aggregate.sample import GatheredRows, default_memory_limit, gather, 
 from miscal.aggregate.source import open_source, release_memory
 from miscal.auditing import column_choice
 from miscal.auditing.all_rows import AllRows, collect_on_all_rows
+from miscal.auditing.build_report import report_of
 from miscal.auditing.column_choice import left_out, named
 from miscal.auditing.compare import cells_of
-from miscal.auditing.build_report import report_of
 from miscal.auditing.options import MAX_LEVELS, AuditOptions, Progress, ProgressReporter
 from miscal.auditing.periods import (
     PeriodResult,
@@ -269,7 +269,9 @@ def search_table(data: Any, options: AuditOptions) -> tuple[SearchResult, AuditO
     rows = gather(source, roles, columns, limit=limit, target=options.target)
     roles = rows.roles or roles
     release_memory(rows.predictions.rows)
-    unread = [left_out(name, rows.rows, reason) for name, reason in rows.excluded if name not in options.ignore]
+    unread = [
+        left_out(name, rows.rows, reason) for name, reason in rows.excluded if name not in options.ignore
+    ]
     searched = options
     if options.memory is not None:
         max_levels = min(options.max_levels, levels_that_fit(options.memory, rows.predictions))

@@ -10,10 +10,10 @@ import numpy as np
 
 from miscal.aggregate.column_roles import Chunk
 from miscal.auditing.audit import Audit, audit, source_of
-from miscal.auditing.options import MAX_LEVELS
 from miscal.auditing.column_choice import Names, chosen_columns, named
 from miscal.auditing.compare import SCORE_NUMBERS
 from miscal.auditing.finding_rows import rows_of, target_of_scope
+from miscal.auditing.options import MAX_LEVELS
 from miscal.auditing.record import RenderMixin
 from miscal.auditing.search.cell_grids import sums_of_rows
 from miscal.auditing.search.search_context import SearchContext, cluster_variance_ratio
