@@ -101,9 +101,7 @@ def _unforeseen(error: Exception) -> int:
         unprinted(error)
         return 0
     if isinstance(error, MemoryError):
-        complain(
-            "the table needs more memory than there is; --memory, such as --memory 1GB, reads it in parts"
-        )
+        complain("out of memory; pass --memory, such as --memory 1GB, to read the table in parts")
         return 2
     import traceback
 
@@ -112,17 +110,15 @@ def _unforeseen(error: Exception) -> int:
     last = traceback.extract_tb(error.__traceback__)[-1]
     said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
     place = f"{os.path.basename(last.filename)}:{last.lineno}"  # noqa: PTH119
-    ask = (
-        "please report this line at the issue tracker of miscal; MISCAL_TRACEBACK=1 shows where it came from"
-    )
-    complain(f"a defect: {said} ({place}). This is our mistake, not yours: {ask}.")
+    ask = "Please report this line at the issue tracker; MISCAL_TRACEBACK=1 prints the traceback"
+    complain(f"internal error: {said} ({place}). {ask}.")
     return DEFECT
 
 
 @click.group(cls=OneLine, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="miscal")
 def main() -> None:
-    """Find where a model's probabilities are wrong, show it, and fix it."""
+    """Find where a model's probabilities are miscalibrated, test it, and recalibrate."""
 
 
 def _warn(

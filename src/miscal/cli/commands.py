@@ -27,7 +27,7 @@ from miscal.data.sources import unnamed
 from miscal.report.codec import dumps, plain, write_text
 
 FAILED = 1  # the exit status of a gate, and of nothing else
-SHOWN = 15  # places of a repair
+MOST_SEGMENTS = 15  # listed after a recalibration
 METHODS = {
     "histogram": "HistogramBinning",
     "isotonic": "IsotonicCalibration",
@@ -109,15 +109,16 @@ def audit(
     made = audit_options(options)
     before = Audit.load(baseline) if baseline else None
     prepared({"--out": out, "--json": json_path, "--save": saved}, table=file, baseline=baseline)
-    below = made.pop("suppress_below")  # last of all: what is compared and saved needs every cell
+    below = made.pop("suppress_below")  # applied last: comparing and saving need every cell
     _leave(_audited(file, **made), before, below, out, json_path, saved, file)
     if saved and below:
-        kept = f"{saved} keeps the small cells too, to be compared with"
-        say(f"{kept}: do not pass it on. Pages of it hide them.")
+        say(
+            f"{saved} contains the suppressed cells, for comparisons: do not share it. Reports made from it hide them."
+        )
 
 
 def _leave(found: Any, before: Any, below: int, *files: Any) -> None:
-    """Write and show an audit, compared with an earlier one, that hides what either of them hides."""
+    """Write and print an audit, compared with an earlier one; cells that either of them suppresses stay suppressed."""
     if before is not None:
         found, below = found.with_comparison(before), max(below, before.hidden_below)
     leave(found.hiding(below), *files)
@@ -153,7 +154,7 @@ def report(
 
 @command
 def demo(out: Path, effort: str, random_state: int) -> None:
-    """Audit the bundled flights and leave a page."""
+    """Audit the bundled flights data and write a report."""
     from miscal.datasets import flights
 
     page, json_path = out / "report.html", out / "report.json"
@@ -191,7 +192,7 @@ def summarize(file: str, out: Path, like: Path | None, memory: str | None, **opt
     made.save(out)
     say(f"{made.rows:,} rows. Summary file: {out}   edges {made.rule[:8]}")
     for entry in made.aside:
-        say(f"Left out: {entry['where']} ({entry['reason']}).")
+        say(f"Excluded: {entry['where']} ({entry['reason']}).")
 
 
 @command
@@ -206,7 +207,7 @@ def merge(files: tuple[Path, ...], out: Path) -> None:
         part = Summary.load(path)
         same = seen.setdefault(part.fingerprint, path)
         if same is not path:
-            hint = "the same table? its rows would count twice"
+            hint = "is it the same table? Its rows would count twice"
             raise refusal(f"has the sums of '{same}'", f"'{path}'", hint=hint)
         try:
             total = total + part
@@ -229,7 +230,7 @@ def check(
 ) -> None:
     """Audit a table and exit with 1 if a gate fails.
 
-    Each gate that fails has a line.
+    Prints one line per failed gate.
     """
     from miscal.auditing.gates import GATES, annotation, gates_of, judge
     from miscal.auditing.gates import junit as as_junit
@@ -250,7 +251,7 @@ def check(
     # Numbers of some columns alone.
     if (out, json_path, *searched) == (None,) * 5 and file.suffix != ".tally":
         made["by"] = made["by"] or list(gates.max_field)
-    below = made.pop("suppress_below")  # judged by every cell, then hidden
+    below = made.pop("suppress_below")  # applied last: gates are tested on every cell
     found = _audited(file, **made)
     shown = found.suppressed(below) if below else found
     outcomes = judge(found.report, gates, baseline, shown.report)
@@ -282,13 +283,13 @@ def recalibrate(
     score_only: bool,
     **options: Any,
 ) -> None:
-    """Repair a table's probabilities, judged on unseen rows.
+    """Recalibrate probabilities, evaluated on held-out rows.
 
-    The page shows on rows that the repair has not seen which errors are gone, smaller, remaining or new.
+    Half of the rows choose and fit the method; the report shows on the other half which errors are resolved, improved,
+    unchanged or new.
 
-    Writes the table with the repaired probabilities in a column `recalibrated`, and in `recalibrated_part` whether a
-    row chose the method (fit) or judged it (test); the repair as a model, fitted on all rows after it was judged; and a
-    page of before and after.
+    Writes the table with the recalibrated probabilities in the column `recalibrated` and the half of each row, fit or
+    test, in `recalibrated_part`; the model, refitted on all rows after the evaluation; and the report.
     """
     from miscal.auditing.repair import repair_table, table_bytes
     from miscal.report.html.page import to_html
@@ -304,12 +305,12 @@ def recalibrate(
     prepared({"--out": out, "--model": model, "--report": report_path, "--json": json_path}, table=file)
     limited = () if score_only else list(allowed) or None
     with progress_bar() as progress:
-        progress("Choosing, fitting and judging a repair", 0, 1)
+        progress("Choosing and fitting a recalibration", 0, 1)
 
-        def told(share: float, name: str) -> None:
-            progress(f"Judging {name} ({share:.0%} of the candidates done)", share, 1)
+        def report_candidate(share: float, name: str) -> None:
+            progress(f"Evaluating {name} ({share:.0%} of the candidates done)", share, 1)
 
-        done = repair_table(file, allowed=limited, progress=told, **made)
+        done = repair_table(file, allowed=limited, progress=report_candidate, **made)
     found = done.record.document
     contents = {
         out: table_bytes(done.table, out),
@@ -320,11 +321,11 @@ def recalibrate(
         contents[json_path] = f"{dumps(found)}\n".encode()
     write_together(contents)  # all of them, or none if one cannot be written
     files = written(Table=out, Model=model, Report=report_path, JSON=json_path)
-    say(f"{visible(done.record.about['reason'])}\n{done.record.told(SHOWN)}\n{files}")
+    say(f"{visible(done.record.about['reason'])}\n{done.record.told(MOST_SEGMENTS)}\n{files}")
     given = [word for name in options["probability"] for word in ("--probability", name)]
     given = ["--prediction", options["prediction"]] if options["prediction"] else given
     again = shlex.join(["miscal", "apply", str(model), "FILE", *given, *["--logit"] * options["logit"]])
-    say(f"Repair new rows: {visible(again)}")
+    say(f"Apply to new data: {visible(again)}")
 
 
 @command
@@ -333,7 +334,7 @@ def recalibrate(
 def apply(
     model: Path, file: str, probability: tuple[str, ...], column: str, out: Path | None, **options: Any
 ) -> None:
-    """Add repaired probabilities to a table, batch by batch."""
+    """Apply a fitted model to a table, batch by batch."""
     from miscal.recalibrate.out_of_core import apply_to, load_model
 
     out = table_path(out, file, column)
@@ -345,7 +346,7 @@ def apply(
 @command
 @click.argument("file")
 def fit(file: str, method: str, bins: int | None, group: tuple[str, ...], out: Path, **options: Any) -> None:
-    """Fit one recalibrator to a table, for `miscal apply`.
+    """Fit a recalibrator to a table, for `miscal apply`.
 
     The table: one file, a folder or a pattern in quotes, read batch by batch.
     """

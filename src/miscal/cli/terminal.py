@@ -1,4 +1,4 @@
-"""What a command shows: the ranking as text, a bar while it works, and where its files are."""
+"""What a command prints: the table of findings, a progress bar, and the files it wrote."""
 
 import io
 import shutil
@@ -14,18 +14,19 @@ from miscal.data.errors import visible
 from miscal.report import wording
 from miscal.report.codec import of_document
 from miscal.report.findings import Finding
+from miscal.report.html.markup import phrase
 from miscal.report.html.sections.repair import next_step
-from miscal.report.html.sections.score import verdict
+from miscal.report.html.sections.score import Direction, verdict
 from miscal.report.model import AuditReport
 from miscal.report.values import text
 
-NAMELESS = "the column without a name"
+NAMELESS = "unnamed column"
 WIDTH = 120  # of a file
-SHOWN = 12  # findings, clean columns and changes that are listed
+MOST_LISTED = 12  # findings, columns without a significant gap, and changes
 
 
 def leave(found: Any, page: Path, numbers: Path | None, saved: Path | None, table: Path = Path()) -> None:
-    """Write what may be shown of an audit, then show it; the saved file alone keeps all of it."""
+    """Write the report and the JSON without suppressed cells, and the saved audit with them; then print the audit."""
     shown = found.shown()
     shown.to_html(page)
     if numbers:
@@ -34,7 +35,7 @@ def leave(found: Any, page: Path, numbers: Path | None, saved: Path | None, tabl
         found.save(saved)
     files = written(Report=page, JSON=numbers, Audit=saved)
     document = shown.report
-    if table.name == document.source:  # which names no folder: pages are passed on
+    if table.name == document.source:  # the report names no folder, because it is passed on
         document = replace(document, data={**document.data, "source": str(table)})
     then = next_step(document)
     following = [f"Next: {inert(visible(then))}"] if then else []
@@ -42,14 +43,14 @@ def leave(found: Any, page: Path, numbers: Path | None, saved: Path | None, tabl
 
 
 def written(**files: Path | None) -> str:
-    """Where the files are that were written, in one line."""
+    """The paths of the files that were written, in one line."""
     WRITTEN.extend(str(path) for path in files.values() if path)
     return "   ".join(f"{what}: {visible(path)}" for what, path in files.items() if path)
 
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, float, float], None]]:
-    """A bar while the work goes on, only on a terminal, which it leaves as it was."""
+    """A progress bar on a terminal, which disappears at the end; nothing elsewhere."""
     if not is_terminal(sys.stderr):
         yield lambda *_: None
         return
@@ -66,42 +67,45 @@ def progress_bar() -> Iterator[Callable[[str, float, float], None]]:
 
 
 def inert(text: str) -> str:
-    """Text of which no line begins a command of a workflow, wherever a table breaks it; on a terminal as it is."""
+    """Escape what a workflow runner would read as a command; on a terminal the text is unchanged."""
     return text if is_terminal(sys.stdout) else text.replace("::", "\\x3a:").replace("##[", "\\x23#[")
 
 
 @of_document
 def shown_lines(document: AuditReport) -> list[str]:
-    """The verdict, the ranking as a table, and what was not found, as lines."""
+    """The lines of the audit: headline, table of findings, columns without a gap, exclusions, notes, changes."""
     from rich.text import Text
 
-    said = verdict(document)
-    lines = ["", Text(said.sentence, "bold"), *(said.support[:1] if said.direction == "none" else ())]
+    summary = verdict(document)
+    support = summary.support[:1] if summary.direction is Direction.NONE else ()
+    lines = ["", Text(summary.sentence, "bold"), *support]
     heads = document.findings
-    table = [_ranking(heads[:SHOWN])] if heads else []
+    table = [_ranking(heads[:MOST_LISTED])] if heads else []
     rest = []
-    if len(heads) > SHOWN:
-        rest.append(f"... and {wording.plural(len(heads) - SHOWN, 'more place')} on the page.")
+    if len(heads) > MOST_LISTED:
+        rest.append(f"... and {wording.plural(len(heads) - MOST_LISTED, 'more segment')} in the report.")
     if document.explained:
-        by = "these" if len(heads) > 1 else "it"
-        others = wording.plural(document.explained, "other place is", "other places are")
-        rest.append(f"{others} explained by {by}.")
+        others = wording.plural(document.explained, "overlapping segment is", "overlapping segments are")
+        these = "these are" if len(heads) > 1 else "it is"
+        rest.append(f"{phrase('findings', 'explained', segments=others, these=these)}.")
     clean = list(map(text, document.clean["where"]))
-    rest += [f"Tested and clean: {wording.listed(clean, SHOWN)}."] if clean else []
-    # Columns as a whole, and not one of their levels.
-    aside = [f"{entry.where or NAMELESS} ({entry.reason_words})" for entry in document.excluded_columns]
-    rest += [f"Set aside: {wording.listed(aside, SHOWN)}."] if aside else []
-    rest += [f"Not looked at: {entry.words}" for entry in document.unseen]
+    rest += [f"No significant gap: {wording.listed(clean, MOST_LISTED)}."] if clean else []
+    # Whole columns only, not single categories.
+    excluded = [f"{entry.where or NAMELESS} ({entry.reason_words})" for entry in document.excluded_columns]
+    rest += [f"Excluded: {wording.listed(excluded, MOST_LISTED)}."] if excluded else []
+    rest += [f"Not tested: {entry.words}" for entry in document.unseen]
     rest += [f"Note: {note}" for note in document.notes]
     for result in document.of("period"):
-        changed, left = result.changed(SHOWN)
+        changed, left = result.changed(MOST_LISTED)
         rest += [f"{result.name}: {result.said()}", *changed]
-        rest += [f"... and {left} smaller on the page."] if left > 0 else []
+        rest += [f"... and {left} smaller in the report."] if left > 0 else []
     compared = document.comparison
     if compared is not None:
-        shown = ("better", "worse") if compared.cells else ("new", "gone")
-        found = ", ".join(f"{len(getattr(compared, word))} {word}" for word in shown)
-        rest.append(f"Against the baseline: {found}.")
+        words = (
+            {"better": "better", "worse": "worse"} if compared.cells else {"new": "new", "gone": "resolved"}
+        )
+        counts = ", ".join(f"{len(getattr(compared, key))} {word}" for key, word in words.items())
+        rest.append(f"Compared with the baseline: {counts}.")
         rest += [wording.not_compared(compared.left_out)] if compared.left_out else []
     return _rendered([*lines, *table, *(inert(visible(line)) for line in rest)])
 
@@ -112,28 +116,34 @@ def _ranking(heads: Sequence[Finding]) -> Any:
 
     encoding = str(getattr(sys.stdout, "encoding", None)).lower()
     style = box.HEAVY_HEAD if encoding.startswith("utf") else box.ASCII
-    title = "Where it is wrong, beyond noise"
-    table = Table(title=title, title_justify="left", show_edge=False, pad_edge=False, box=style)
-    off = "difference in total" if wording.means() else "difference in events"
-    for heading in ("where", "rows", "predicted", "happened", off, "adjusted p"):
-        table.add_column(heading, justify="left" if heading in ("where", off) else "right")
+    table = Table(
+        title=phrase("findings", "title"), title_justify="left", show_edge=False, pad_edge=False, box=style
+    )
+    excess = "excess in total" if wording.means() else "excess events"
+    for heading in ("segment", "rows", "predicted", "observed", excess, "adjusted p"):
+        table.add_column(heading, justify="left" if heading in ("segment", excess) else "right")
     for head in heads:
-        said = head.brief if head.score_ranges else head.difference
+        difference = head.brief if head.score_ranges else head.difference
         rates = wording.percent(head.predicted), wording.percent(head.observed)
         p_value = wording.p_cell(head.p_value, head.p_value if head.bound else None)
-        row = head.where, wording.count(head.rows), *rates, said, p_value
+        row = head.where, wording.count(head.rows), *rates, difference, p_value
         table.add_row(*map(inert, row))
     return table
 
 
 def _rendered(parts: Sequence[Any]) -> list[str]:
-    """Lines as wide as the terminal, in its colours; of a fixed width for a file."""
+    """Lines in the width and colours of the terminal; of a fixed width elsewhere."""
     from rich.console import Console
 
-    seen = is_terminal(sys.stdout)
-    width = shutil.get_terminal_size().columns if seen else WIDTH
+    on_terminal = is_terminal(sys.stdout)
+    width = shutil.get_terminal_size().columns if on_terminal else WIDTH
     console = Console(
-        file=io.StringIO(), force_terminal=seen, width=width, highlight=False, markup=False, emoji=False
+        file=io.StringIO(),
+        force_terminal=on_terminal,
+        width=width,
+        highlight=False,
+        markup=False,
+        emoji=False,
     )
     for part in parts:
         console.print(part)

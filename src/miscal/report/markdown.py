@@ -1,4 +1,4 @@
-"""The audit as markdown: for a pull request, a ticket or a chat, where a page cannot go."""
+"""The audit as Markdown, for pull requests, tickets, chats and model cards."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from miscal.report import wording
 from miscal.report.codec import of_document
 from miscal.report.findings import Finding
-from miscal.report.html.markup import ellipsis
+from miscal.report.html.markup import ellipsis, phrase
 from miscal.report.html.sections.blocks import TableColumn, columns_of
 from miscal.report.html.sections.closing import period_columns
 from miscal.report.html.sections.columns import column_list, entries
@@ -17,31 +17,31 @@ from miscal.report.result_tables import ResultView
 
 #: Findings and columns written out; the rest is counted.
 MOST = 20
-MOST_WORST = 5  # places on a model card
+MOST_ON_CARD = 5  # findings on a model card
 MOST_PERIODS = 60
 
 
 @of_document
 def to_markdown(audit: AuditReport) -> str:
-    """Render an audit's dictionary as markdown.
+    """Render an audit as Markdown.
 
     Names that the user chose are escaped, so that none of them becomes a link, a tag or a table's border.
 
     Examples
     --------
     >>> print(to_markdown({"schema": "miscal.audit/1"}).splitlines()[0])
-    # There is no number to judge the predictions by.
+    # There is no number to test the predictions by.
     """
-    said, heads, every = verdict(audit), audit.findings, entries(audit)
+    summary, heads, every = verdict(audit), audit.findings, entries(audit)
     columns = column_list(every[:MOST])
-    del columns[1]  # how it was looked at
-    names = [quoted(place, 60) for place in audit.clean["where"]]
+    del columns[1]  # whether by range or by category
+    names = [quoted(segment, 60) for segment in audit.clean["where"]]
     small = audit.too_small.rows
     return _blocks(
-        f"# {spoken(said.sentence)}",
-        "\n".join(map(spoken, said.support)),
+        f"# {spoken(summary.sentence)}",
+        "\n".join(map(spoken, summary.support)),
         _table(number_columns(audit)),
-        "## Where it is wrong" if heads else "",
+        f"## {phrase('findings', 'title')}" if heads else "",
         _findings(heads, MOST),
         _more(len(heads) - MOST, "further finding"),
         _bullets(map(spoken, audit.notes)),
@@ -49,41 +49,40 @@ def to_markdown(audit: AuditReport) -> str:
         "## Column by column" if every else "",
         _table(columns),
         _more(len(every) - MOST, "further column"),
-        f"Tested and clean: {wording.listed(names, MOST)}." if names else "",
-        f"Too small to judge: {wording.plural(small, 'place')}." if small else "",
-        _bullets(f"Not looked at: {spoken(entry.words)}" for entry in audit.unseen),
+        f"No significant gap: {wording.listed(names, MOST)}." if names else "",
+        f"Excluded or too small to test: {wording.plural(small, 'segment')}." if small else "",
+        _bullets(f"Not tested: {spoken(entry.words)}" for entry in audit.unseen),
     )
 
 
 @of_document
 def to_model_card(audit: AuditReport) -> str:
-    """A section for a model card: the verdict, its numbers, the worst places, what was clean, how it was measured.
+    """A section for a model card: headline, metrics, largest findings, segments without a gap, method.
 
     Examples
     --------
     >>> to_model_card({"schema": "miscal.audit/1"}).splitlines()[0]
     '## Calibration'
     """
-    said, heads, places = verdict(audit), audit.findings, audit.clean
+    summary, heads, clean = verdict(audit), audit.findings, audit.clean
     return _blocks(
         "## Calibration",
-        f"**{spoken(said.sentence)}** {' '.join(map(spoken, said.support))}",
+        f"**{spoken(summary.sentence)}** {' '.join(map(spoken, summary.support))}",
         _table(number_columns(audit)),
-        "### Where it is wrong",
-        _findings(heads, MOST_WORST) or "Nothing that was looked at is off beyond noise.",
-        _more(len(heads) - MOST_WORST, "further place", "off beyond noise"),
-        "### Where nothing was found",
-        # Clean means the smallest gap that would have been seen.
-        _table(columns_of(places.take(range(min(places.rows, MOST))), "where", "detectable"))
-        or "No column was free of findings.",
-        _more(places.rows - MOST, "further column", "likewise"),
-        "### How it was measured",
-        _bullets(_measured(audit)),
+        f"### {phrase('findings', 'title')}",
+        _findings(heads, MOST_ON_CARD) or phrase("findings", "none"),
+        _more(len(heads) - MOST_ON_CARD, "further segment", "significantly miscalibrated"),
+        "### No significant gap",
+        _table(columns_of(clean.take(range(min(clean.rows, MOST))), "where", "detectable"))
+        or "Every column has a finding.",
+        _more(clean.rows - MOST, "further column", "likewise"),
+        "### Method",
+        _bullets(_method_facts(audit)),
     )
 
 
 def quoted(text: object, limit: int = 100) -> str:
-    r"""Any text as markdown that shows it.
+    r"""Any text, escaped for Markdown.
 
     Examples
     --------
@@ -94,7 +93,7 @@ def quoted(text: object, limit: int = 100) -> str:
 
 
 def spoken(text: object) -> str:
-    r"""A sentence of ours around a user's names: only what markdown would act on inside a line is escaped.
+    r"""A sentence that contains names of the user: only what Markdown interprets inside a line is escaped.
 
     Examples
     --------
@@ -112,9 +111,9 @@ def _bullets(lines: Iterable[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
-def _more(left: int, what: str, how: str = "in the JSON") -> str:
-    """What is not written out."""
-    return f"{wording.plural(left, what)} {how}." if left > 0 else ""
+def _more(n_left: int, what: str, where: str = "in the JSON") -> str:
+    """How many are not listed, and where they are."""
+    return f"{wording.plural(n_left, what)} {where}." if n_left > 0 else ""
 
 
 def _table(columns: Sequence[TableColumn]) -> str:
@@ -126,24 +125,29 @@ def _table(columns: Sequence[TableColumn]) -> str:
 
 
 def _cells(column: TableColumn) -> list[str]:
-    said = [column.text(k) for k in range(len(column.values))]
-    return [quoted(text, 60) for text in said] if isinstance(column.how, str) else said
+    texts = [column.text(k) for k in range(len(column.values))]
+    return [quoted(text, 60) for text in texts] if isinstance(column.how, str) else texts
 
 
 def _findings(heads: Sequence[Finding], most: int) -> str:
     return "\n".join(
         f"{number}. **{quoted(head.where)}** ({quoted(head.kind, 20)}, {quoted(head.code, 20)}): "
         f"{head.sentence} {strength(head)}"
-        + (f" It explains {wording.plural(len(head.explained), 'other place')}." if head.explained else "")
+        + (f" {_overlapping(len(head.explained))}" if head.explained else "")
         for number, head in enumerate(heads[:most], 1)
     )
 
 
+def _overlapping(n_explained: int) -> str:
+    segments = wording.plural(n_explained, "overlapping segment is", "overlapping segments are")
+    return phrase("findings", "explained", segments=segments, these="this one is") + "."
+
+
 def _period(result: ResultView) -> list[str]:
-    """Every week or month, after the steps that changed."""
+    """The steps that changed significantly, then the table of periods."""
     changed, left = result.changed(MOST)
     return [
-        f"## {quoted(result.name or 'Along time')}",
+        f"## {quoted(result.name or 'Over time')}",
         result.said(),
         _bullets(map(spoken, changed)),
         _more(left, "smaller step", "in the table"),
@@ -153,16 +157,18 @@ def _period(result: ResultView) -> list[str]:
     ]
 
 
-def _measured(audit: AuditReport) -> list[str]:
+def _method_facts(audit: AuditReport) -> list[str]:
     named = ", ".join(quoted(column, 60) for column in audit.probabilities)
-    unit = f", a unit of exposure {quoted(audit.data['exposure'], 60)}" if audit.data.get("exposure") else ""
+    unit = (
+        f", per unit of exposure {quoted(audit.data['exposure'], 60)}" if audit.data.get("exposure") else ""
+    )
     roles = f"outcome {quoted(audit.outcome, 60)}, {'prediction' if audit.response else 'probability'}"
     facts = [
         wording.rows(audit.rows) + (f" of {quoted(audit.source, 60)}" if audit.source else ""),
         f"{roles} {named}{unit}" if audit.outcome and named else "",
-        f"beyond noise: adjusted p at most {audit.level:g}, over all places that were looked at",
-        *(f"not looked at: {spoken(entry.words)}" for entry in audit.unseen),
-        "every p-value assumes that the model was not trained on these rows",
+        f"significant: adjusted p at most {audit.level:g}, corrected for all segments tested",
+        *(f"not tested: {spoken(entry.words)}" for entry in audit.unseen),
+        "all p-values assume that the model was not trained on these rows",
         f"fingerprint of the data {quoted(audit.data['fingerprint'], 60)}"
         if audit.data.get("fingerprint")
         else "",

@@ -1,4 +1,10 @@
-"""Numbers in words, the same everywhere in page, markdown and terminal; and what changed from period to period."""
+"""Numbers and short sentences, written the same way in report, Markdown and terminal.
+
+Units: a rate is written in percent (`percent`), a difference of rates in percentage points, "pp" (`points`, `size`,
+`error`), a metric that has no unit as a number (`number`). Inside `showing("count")` or `showing("real")` rates and
+differences are means, and are written as the numbers they are. A function here takes numbers and returns text; it
+decides nothing, and no caller compares what it returns.
+"""
 
 import math
 import re
@@ -10,10 +16,18 @@ from typing import Any
 MINUS = "\N{MINUS SIGN}"
 NOTHING = "\N{EM DASH}"
 MONTHS = "January February March April May June July August September October November December"
-LEFT_FIRST = ("new", "larger", "remaining", "smaller", "gone")  # what became of a place in a repair
+#: What became of a segment after recalibration, by verdict: unresolved ones first.
+LEFT_FIRST = ("new", "larger", "remaining", "smaller", "gone")
+RESOLUTION = {
+    "new": "new",
+    "larger": "worsened",
+    "remaining": "unchanged",
+    "smaller": "improved",
+    "gone": "resolved",
+}
 CHANGED = ("worse", "better", "moved")
 _PERIOD = re.compile(r"(\d{4})-(0[1-9]|1[0-2])(?:-(\d\d))?", re.ASCII)
-BECAME = {"worse": "got worse", "better": "got better", "moved": "changed its direction"}
+BECAME = {"worse": "got worse", "better": "got better", "moved": "changed direction"}
 
 
 def finite(value: object) -> float:
@@ -61,7 +75,7 @@ _MEANS: ContextVar[bool] = ContextVar("means", default=False)
 
 @contextmanager
 def showing(response: str) -> Iterator[None]:
-    """Write rates and gaps as the numbers they are while what is shown is no event.
+    """Write rates and gaps as the numbers they are while means of amounts or counts are shown.
 
     Examples
     --------
@@ -77,8 +91,13 @@ def showing(response: str) -> Iterator[None]:
 
 
 def means() -> bool:
-    """Whether what is shown is no event."""
+    """Whether what is shown are means of amounts or counts, not rates of an event."""
     return _MEANS.get()
+
+
+def gap_unit() -> str:
+    """The unit of a difference of rates, to stand after the label of an axis; nothing where means are shown."""
+    return "" if means() else " (pp)"
 
 
 def counted(off: float) -> str:
@@ -87,7 +106,7 @@ def counted(off: float) -> str:
 
 
 def percent(value: object) -> str:
-    """Write a rate as a percentage; a mean that is no probability as it is (`showing`).
+    """Write a rate as a percentage, and a mean as the number it is (see `showing`).
 
     Examples
     --------
@@ -105,22 +124,35 @@ def points(value: object) -> str:
     Examples
     --------
     >>> points(0.0281), points(-0.0004)
-    ('+2.8 points', '−0.040 points')
+    ('+2.8 pp', '−0.040 pp')
     """
     if means():
         return _written(value, 2, sign=True)
-    return _written(value, 2, times=100, unit=" points", sign=True, most=6)
+    return _written(value, 2, times=100, unit=" pp", sign=True, most=6)
 
 
 def size(value: object) -> str:
-    """Write how large a gap is, whichever its sign.
+    """Write the size of a gap without its sign, in percentage points.
 
     Examples
     --------
     >>> size(0.0281), size(-0.0004)
-    ('2.8 points', '0.040 points')
+    ('2.8 pp', '0.040 pp')
     """
     return points(abs(finite(value))).removeprefix("+")
+
+
+def error(value: object) -> str:
+    """Write a calibration error, an average or range of differences of rates, in percentage points.
+
+    Examples
+    --------
+    >>> error(0.0318), error(0.00029)
+    ('3.18 pp', '0.029 pp')
+    """
+    if means():
+        return _written(value, 3)
+    return _written(value, 3 - (abs(finite(value)) < 0.01), times=100, unit=" pp")
 
 
 def count(value: object) -> str:
@@ -195,25 +227,25 @@ def plural(many: int, one: str, several: str = "") -> str:
 
     Examples
     --------
-    >>> plural(1, "place"), plural(1200, "place")
-    ('1 place', '1,200 places')
+    >>> plural(1, "segment"), plural(1200, "segment")
+    ('1 segment', '1,200 segments')
     """
     return f"{many:,} {one if many == 1 else several or one + 's'}"
 
 
 def events_off(value: object, noun: str = "") -> str:
-    """Say how many events, or how much in all, the predictions are off, and which way.
+    """Write the excess of predicted over observed events, or amounts in total, and its direction.
 
     Examples
     --------
     >>> events_off(65.3), events_off(-312.2, "claims")
-    ('65 more predicted than happened', '312 more claims happened than predicted')
+    ('65 more predicted than observed', '312 more claims observed than predicted')
     """
     off = finite(value)
     if math.isnan(off):
         return NOTHING
     what = f"{counted(off)} more {noun}".rstrip()
-    return f"{what} {'predicted than happened' if off >= 0 else 'happened than predicted'}"
+    return f"{what} {'predicted than observed' if off >= 0 else 'observed than predicted'}"
 
 
 def edge(value: float) -> str:
@@ -260,23 +292,24 @@ def not_compared(columns: Sequence[str]) -> str:
     """Name columns that a comparison had to leave out.
 
     >>> not_compared(["age", "day"])
-    'Not compared, as no range or level of theirs has enough rows of known noise in both audits: age, day.'
+    'Not compared, because no range or category has enough rows in both audits: age, day.'
     """
-    why = "no range or level of theirs has enough rows of known noise in both audits"
-    return f"Not compared, as {why}: {listed(columns, 8)}."
+    return f"Not compared, because no range or category has enough rows in both audits: {listed(columns, 8)}."
 
 
 def became(verdicts: Sequence[str]) -> str:
-    """What a repair made of the places that were wrong, and how many it made itself.
+    """Count what became of the segments that were miscalibrated before recalibration, and those that are new.
 
-    >>> became(["gone", "new", "gone"]), became([])
-    ('Of 2 places wrong beyond noise: 2 gone; 1 new.', 'Nothing was wrong before; 0 new.')
+    >>> became(["gone", "new", "gone"])
+    'Of 2 miscalibrated segments: 2 resolved; 1 new.'
+    >>> became([])
+    'No segment was significantly miscalibrated before; 0 new.'
     """
     counts = {verdict: verdicts.count(verdict) for verdict in reversed(LEFT_FIRST)}
-    new = counts.pop("new")
-    found = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
-    what = f"Of {plural(sum(counts.values()), 'place')} wrong beyond noise: {found}"
-    return f"{what if found else 'Nothing was wrong before'}; {new} new."
+    n_new = counts.pop("new")
+    resolutions = ", ".join(f"{count} {RESOLUTION[verdict]}" for verdict, count in counts.items() if count)
+    before = f"Of {plural(sum(counts.values()), 'miscalibrated segment')}: {resolutions}"
+    return f"{before if resolutions else 'No segment was significantly miscalibrated before'}; {n_new} new."
 
 
 def period_words(label: object) -> str:
@@ -313,22 +346,22 @@ def step_words(step: Mapping[str, Any], every: str) -> str:
     verdict = str(step["verdict"])
     if verdict in ("first", "no date"):
         return (
-            f"The first {every}: there is none before it." if verdict == "first" else "Rows without a date."
+            f"The first {every}: nothing to compare with." if verdict == "first" else "Rows without a date."
         )
     start = from_to(step["before"], step["label"])
     if verdict == "too small":
         return f"{start}: too few rows or events to compare."
     if verdict == "same":
-        return f"{start} no change beyond noise ({p_value(step['change_p_adjusted'], 'adjusted p')})."
+        return f"{start}: no significant change ({p_value(step['change_p_adjusted'], 'adjusted p')})."
     what = f"the {'error' if verdict == 'moved' else 'model'} {BECAME[verdict]}"
     p = p_value(step["change_p_adjusted" if verdict == "moved" else "size_p_adjusted"], "adjusted p")
     names = ("gap_before", "gap", "change", "change_low", "change_high")
     before, after, change, low, high = signed_points([finite(step[name]) for name in names])
     return (
         f"{start} {what}: {percent(step['predicted_before'])} predicted and "
-        f"{percent(step['observed_before'])} happened before, {percent(step['predicted'])} predicted and "
-        f"{percent(step['observed'])} happened after. The gap went from {before} to "
-        f"{after}{'' if means() else ' points'}, by {change} ({low} to {high}); {p}."
+        f"{percent(step['observed_before'])} observed before, {percent(step['predicted'])} predicted and "
+        f"{percent(step['observed'])} observed after. The gap changed by {change}{'' if means() else ' pp'} "
+        f"(95% CI {low} to {high}), from {before} to {after}{'' if means() else ' pp'}; {p}."
     )
 
 

@@ -1,4 +1,4 @@
-"""Figures of a column, of running totals and of time: ranges, levels, funnels, walks, maps and periods."""
+"""Figures of a column and of time: ranges, categories, funnels, cumulative differences, maps and periods."""
 
 import math
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def _by_range(result: ResultView, ends: Ends, size: Ends, label: str, write: Wri
 
 
 def _dots(chart: Chart, result: ResultView, values: Floats, low: Floats, high: Floats) -> None:
-    """A dot a range or period with its interval; a line through periods, and of many, dots beyond noise alone."""
+    """One dot per range or period with its interval, and a line through periods; of many, the significant dots."""
     cells = result.cells
     middle = np.arange(len(result.cells)) + 0.5
     if result.every != "range":
@@ -50,12 +50,12 @@ def _dots(chart: Chart, result: ResultView, values: Floats, low: Floats, high: F
 
 
 def _turned(predicted: Floats, low: Floats, high: Floats) -> Places:
-    """Bounds of the gap, around what happened; those of what happened, of the gap."""
+    """Bounds of the gap turned into bounds of the observed rate, and the other way round."""
     return predicted - high, predicted - low
 
 
 def variable(result: ResultView, size: Ends = _CARD) -> Figure:
-    """Draw happened (dots with intervals) against predicted (steps) by range of a variable, or by period."""
+    """Draw observed (dots with intervals) against predicted (steps) by range of a variable, or by period."""
     ranges, curve, every = result.cells, result.curve, result.every
     predicted, observed, smooth = ranges.predicted, ranges.observed, curve.get("observed", np.empty(0))
     low, high = _turned(predicted, ranges.gap_low, ranges.gap_high)
@@ -63,43 +63,43 @@ def variable(result: ResultView, size: Ends = _CARD) -> Figure:
         low, high, smooth = np.maximum(low, 0.0), np.minimum(high, 1.0), np.clip(smooth, 0.0, 1.0)
     ends = nice(predicted, observed, low, high, smooth)
     line = ", line" if curve or every != "range" else ""
-    said = f"Happened (dots{line}), predicted (steps)"
+    said = f"Observed (dots{line}), predicted (steps)"
     chart = _by_range(result, ends, size, said, marks.rates)
     _curve(chart, result)
     steps = np.repeat(np.arange(len(ranges) + 1), 2)[1:-1]
     chart.line(steps, np.repeat(predicted, 2), "predicted")
     _dots(chart, result, observed, low, high)
-    title = f"{result.column}: happened and predicted, by {every}"
+    title = f"{result.column}: observed and predicted, by {every}"
     return Figure("variable", title, ranges.said(every), size, chart.marks, ranges.table())
 
 
 def _gaps(result: ResultView) -> Figure:
-    """Draw the gap of every range or period with its interval, over the band that noise alone keeps to.
+    """Draw the gap of every range or period with its interval, over the band expected for a calibrated model.
 
-    The steps from period to period that changed are named above it.
+    Steps from one period to the next that changed significantly are named above it.
     """
     cells = result.cells
     shown = cells.gap, cells.gap_low, cells.gap_high
-    # The band is that of what happens if the predictions are right; in terms of the gap it is turned over.
+    # The band is that of the observed rate of a calibrated model; in terms of the gap it is reversed.
     low, high = _turned(cells.predicted, cells.band_low, cells.band_high)
     ends = nice(*shown, low, high, 0.0)
-    chart = _by_range(result, ends, _WIDE, "Predicted minus happened", marks.signed)
+    chart = _by_range(result, ends, _WIDE, f"Predicted minus observed{wording.gap_unit()}", marks.signed)
     chart.band(np.arange(len(cells)) + 0.5, low, high)
     chart.level(0.0)
     _dots(chart, result, *shown)
     verdicts = result.table["verdict"]
     changed = [i for i, verdict in enumerate(verdicts) if verdict in wording.CHANGED]
-    named = [verdicts[i].replace("moved", "turned") for i in changed]
+    named = [verdicts[i].replace("moved", "changed direction") for i in changed]
     chart.names(np.add(changed, 0.5), named, 33.0)
-    title = f"{result.column}: predicted minus happened, by {result.every}"
+    title = f"{result.column}: predicted minus observed, by {result.every}"
     return Figure("periods", title, cells.said(result.every), _WIDE, chart.marks)
 
 
 def periods(result: ResultView) -> tuple[Figure, Figure]:
-    """Draw happened and predicted of every period, and the gap, with the data of all of them.
+    """Draw observed and predicted of every period, and the gap, with the data of all of them.
 
-    Rows without a date are left out. Where there are very many periods, those of few rows would hide the others behind
-    their noise, and so would all intervals.
+    Rows without a date are left out. Where there are very many periods, small ones and all intervals are left out too:
+    they would hide the others.
     """
     every, rows = result.table, floats(result.table["rows"])
     chosen = np.array([verdict != "no date" for verdict in every["verdict"]])
@@ -133,9 +133,9 @@ def _curve(chart: Chart, result: ResultView) -> None:
 
 
 def field_levels(result: ResultView) -> Figure:
-    """Draw the gaps of the ten levels that stand out most, with simultaneous intervals, as rows of one chart.
+    """Draw the gaps of the ten categories that stand out most, with simultaneous intervals, as rows of one chart.
 
-    The levels shown are those with the largest lower bound of events off; the figure says how many there are.
+    The categories shown are those with the largest lower bound of events off; the figure says how many there are.
     """
     every = result.cells
     chosen = np.argsort(-every.strength(), kind="stable")[:10]
@@ -146,41 +146,42 @@ def field_levels(result: ResultView) -> Figure:
     ends = nice(0.0, gap, np.clip([low, high], -limit, limit))
     bottom = 18 + 21.0 * many
     chart = Chart(Scale(*ends, 124.0, 348.0), Scale(0.0, max(many, 1), 18.0, bottom))
-    chart.rows([ellipsis(label, 11) for label in shown.label], marks.signed)
-    chart.say(104, 10, "◀ happened more", "hint under")
-    chart.say(348, 10, "predicted more ▶", "hint over", "end")
+    chart.rows([ellipsis(label, 11) for label in shown.label], marks.signed_points)
+    chart.say(104, 10, "◀ more observed", "hint under")
+    chart.say(348, 10, "more predicted ▶", "hint over", "end")
     for i, beyond in enumerate(shown.beyond):
         tips = "", tip(shown, i, f"{result.column} ")
         chart.pair(i, math.nan, gap[i], (low[i], high[i]), way(gap[i], beyond), tips)
-    title = f"{result.column}: predicted minus happened, by level"
-    said = f"{many} of {len(every):,} levels: those furthest from agreement."
+    title = f"{result.column}: predicted minus observed, by category"
+    said = f"{many} of {len(every):,} categories: those with the largest gaps."
     note = said if many < len(every) else ""
     frame = (_WIDTH, bottom + 24)
-    return Figure("field", title, every.said("level"), frame, chart.marks, every.table(), note)
+    return Figure("field", title, every.said("category"), frame, chart.marks, every.table(), note)
 
 
 def field_funnel(result: ResultView) -> Figure:
-    """Draw every level's gap against its number of rows: noise narrows like a funnel as levels grow.
+    """Draw the gap of every category against its number of rows, over the funnel expected for a calibrated model.
 
-    Past 600 levels all those beyond noise and the largest of the others are drawn; the figure says so. The funnel is
-    as wide as the levels' own 95% bands are, for their size, an aid to the eye: colours come from their own tests.
+    With more than 600 categories the significant ones and the largest of the others are drawn, and the figure says so.
+    The funnel is as wide as the 95% bands of the categories at their size, as an aid to the eye: the colours come from
+    the test of each category.
     """
     every = result.cells
     order = np.lexsort((-every.rows, ~every.beyond))
     usable = np.isfinite(every.gap) & (every.rows > 0)
     drawn = every.take(order[usable[order]][:600])
-    title, frame = f"{result.column}: predicted minus happened against size", (_WIDTH, 236.0)
+    title, frame = f"{result.column}: predicted minus observed against size", (_WIDTH, 236.0)
     if not len(drawn):
-        return Figure("funnel", title, "No level has rows.", frame)
+        return Figure("funnel", title, "No category has rows.", frame)
     gaps, beyond = np.abs(drawn.gap), drawn.beyond
-    # Nearly all, and all beyond noise.
+    # Nearly all, and all that are significant.
     reach = 1.05 * max(np.quantile(gaps, 0.98), gaps[beyond].max(initial=1e-6))
     sizes = np.log10(drawn.rows)
     ticks = [math.log10(times) + power for times in (1, 5, 2) for power in range(12)]
     low = sizes.min() - 0.2
     high = sizes.max() + 0.2
     chart = Chart(Scale(low, high, 52.0, 348.0, ticks), Scale(*nice(-reach, reach), 196.0, 22.0))
-    chart.left("Predicted minus happened", marks.signed)
+    chart.left(f"Predicted minus observed{wording.gap_unit()}", marks.signed)
     across = np.linspace(low, high, 60)
     wide = 0.5 * (drawn.band_high - drawn.band_low) * np.sqrt(drawn.rows)
     known = wide[np.isfinite(wide)]
@@ -192,27 +193,33 @@ def field_funnel(result: ResultView) -> Figure:
     labels = [ellipsis(drawn.label[i], 16) for i in named]
     chart.names(sizes[named], labels, (chart.y(drawn.gap) + away)[named], "callout")
     chart.dots(drawn, (sizes, drawn.gap))
-    chart.bottom("Rows of the level", lambda tick: marks.numbers(float(f"{10**tick:.2g}")))
-    said = f"{len(drawn):,} of {len(every):,} levels drawn, all that are beyond noise first."
+    chart.bottom("Rows of the category", lambda tick: marks.numbers(float(f"{10**tick:.2g}")))
+    said = f"{len(drawn):,} of {len(every):,} categories drawn, the significant ones first."
     note = said if len(drawn) < len(every) else ""
-    return Figure("funnel", title, every.said("level"), frame, chart.marks, note=note)
+    return Figure("funnel", title, every.said("category"), frame, chart.marks, note=note)
 
 
 def cumulative(walk: CumulativeDifferences, reach: Ends | None = None) -> Figure:
-    """Draw the running total of predicted minus happened over rows ordered by score; its range is Kuiper's.
+    """Draw the cumulative differences, predicted minus observed, over rows ordered by score.
 
-    A rising stretch is over-predicted, a falling one under-predicted.
+    The line rises over scores that are over-predicted and falls over those that are under-predicted. Its range is the
+    Kuiper statistic.
 
-    reach : draw in standard deviations of noise, on an axis with these ends, so that several figures can be compared
+    Parameters
+    ----------
+    walk : CumulativeDifferences
+        The cumulative differences, in the unit of the gap.
+    reach : tuple of float, optional
+        Draw in standard errors, on an axis with these ends, so that several figures can be compared.
     """
     table = walk.table()
     ends = nice(-walk.band, walk.band, walk.total, 0.0)
-    ticks, write, unit = marks.rates, wording.percent, "on average" if wording.means() else "of all rows"
+    ticks, write, unit = marks.differences, wording.error, "mean" if wording.means() else "pp"
     if reach is not None and walk.deviation > 0:
-        ticks, write, unit = marks.numbers, wording.number, "deviations of noise"
+        ticks, write, unit = marks.numbers, _standard_errors, "standard errors"
         walk, ends = walk.in_deviations(), reach
     chart = Chart(Scale(0.0, 1.0, _LEFT, 404.0), Scale(*ends, _FOOT, 24.0))
-    chart.left(f"Predicted minus happened, so far ({unit})", ticks)
+    chart.left(f"Cumulative predicted minus observed ({unit})", ticks)
     chart.band(walk.share, -walk.band, walk.band)
     chart.level(0.0)
     chart.line(walk.share, walk.total, "walk")
@@ -227,22 +234,26 @@ def cumulative(walk: CumulativeDifferences, reach: Ends | None = None) -> Figure
     chart.stroke(side, top, side, bottom, "bracket")
     chart.say(side + 8, middle - 4, "range")
     chart.say(side + 8, middle + 10, write(walk.size), "tick strong")
-    # So that hovering reads the total.
+    # Invisible points, whose tooltips give the cumulative difference.
     hovered = np.unique(np.linspace(0, len(walk.share) - 1, 40).astype(np.intp))
     for share, total in zip(walk.share[hovered], walk.total[hovered], strict=True):
-        said = f"Lowest {marks.shares(round(share, 3))} of scores\n{write(total)} {unit}, predicted minus happened"
+        said = f"Lowest {marks.shares(round(share, 3))} of scores\n{write(total)} predicted minus observed"
         chart.point(share, total, "ghost", said)
     chart.bottom("Rows ordered from the lowest score to the highest", marks.shares)
     description = (
-        f"The running total moves between {write(lowest)} and {write(highest)} {unit} and "
-        f"ends at {write(walk.total[-1])}. Its range, {write(walk.size)}, is the Kuiper range."
+        f"The cumulative differences range from {write(lowest)} to {write(highest)} and "
+        f"end at {write(walk.total[-1])}. Their range, {write(walk.size)}, is the Kuiper statistic."
     )
-    title = "Running total of predicted minus happened"
+    title = "Cumulative differences: predicted minus observed"
     return Figure("cumulative", title, description, _SIZE, chart.marks, table)
 
 
+def _standard_errors(value: object) -> str:
+    return f"{wording.number(value)} standard errors"
+
+
 def deviation_reach(walks: Sequence[CumulativeDifferences]) -> Ends:
-    """The ends of an axis that holds several running totals in standard deviations of their noise."""
+    """The ends of an axis that holds several lines of cumulative differences, in standard errors."""
     totals = [walk.in_deviations().total for walk in walks if walk.deviation > 0]
     return nice(-NORMAL_95, NORMAL_95, *totals)
 
@@ -264,8 +275,8 @@ def neighbourhood(result: ResultView) -> Figure:
         said = f"{place}\n{wording.points(gap)}, {wording.rows(rows)}"
         chart.bar(left, high, right - left, low - high, f"heat {_shade(deviations)}", said)
     chart.bottom(ellipsis(one, 40), marks.numbers)
-    description = f"The gap around each place of {one} (across) and {two} (up)."
-    return Figure("neighbourhood", "Map of the gap", description, _SIZE, chart.marks, table)
+    description = f"The local gap at each point of {one} (horizontal) and {two} (vertical)."
+    return Figure("neighbourhood", "Map of the local gap", description, _SIZE, chart.marks, table)
 
 
 def _shade(deviations: float) -> str:

@@ -1,4 +1,4 @@
-"""Figures of gaps: the reliability diagram, a finding's two rates on one line, and repairs."""
+"""Figures of gaps: reliability diagram, the two rates of a finding on one line, gaps before and after recalibration."""
 
 import math
 from collections.abc import Sequence
@@ -28,12 +28,12 @@ def _of_log_odds(tick: float) -> str:
 
 
 def reliability(score: ResultView) -> Figure:
-    """Draw how often it happened against how often it was predicted, by bin of the score.
+    """Draw the observed rate against the predicted rate, by bin of the score: a reliability diagram.
 
-    Both axes are of log-odds where the result says so. The band is that of a calibrated model. The bars beneath have
-    the area of the bins' rows.
+    Both axes are log-odds where the result says so. The band is that of a calibrated model. The area of the bars
+    beneath is proportional to the rows of each bin.
     """
-    bins, title = score.cells, "Happened against predicted, by score"
+    bins, title = score.cells, "Reliability diagram: observed against predicted"
     drawn = [bins.predicted, bins.observed, bins.band_low, bins.band_high, bins.low, bins.high]
     kind, write, label, ticks = "linear", marks.rates, "Predicted", []
     if score.extra.get("axis") == "logit":
@@ -43,28 +43,28 @@ def reliability(score: ResultView) -> Figure:
     predicted, observed, band_low, band_high, low, high = drawn
     ends = nice(*drawn[:4])
     chart = Chart(Scale(*ends, 54.0, 466.0, ticks), Scale(*ends, 318.0, 24.0, ticks))
-    chart.left("Happened", write)
+    chart.left("Observed", write)
     chart.band(predicted, band_low, band_high)
     chart.span(ends, ends, "diagonal")
-    chart.say(66, 46, "▲ happened more than predicted", "hint under")
-    chart.say(458, 304, "happened less than predicted ▼", "hint over", "end")
+    chart.say(66, 46, "▲ more observed than predicted", "hint under")
+    chart.say(458, 304, "fewer observed than predicted ▼", "hint over", "end")
     chart.line(predicted, observed, "thin")
     chart.dots(bins, (predicted, observed), what="Score ")
     wide = chart.x(high) - chart.x(low)
     density = np.where(wide > 0.25, bins.size / np.maximum(wide, 0.25), 0.0)
     chart.bars(low, high, density, 382.0, 52.0)
     chart.bottom(label, write, y=382.0)
-    said = f"{bins.said('bin')} On the diagonal of the {kind} axes as much happened as was predicted."
+    said = f"{bins.said('bin')} On the diagonal ({kind} axes) the observed rate equals the predicted rate."
     return Figure("reliability", title, said, (480.0, 424.0), chart.marks, bins.table())
 
 
 def gap_card(finding: Finding) -> Figure:
-    """Draw the two rates of a finding, or of each of the two ranges of scores that disagree, the upper first.
+    """Draw the two rates of a finding, or those of its two ranges of scores that disagree, the upper range first.
 
-    The interval lies around what happened: predicted minus the gap's bounds.
+    The interval is drawn around the observed rate: predicted minus the bounds of the gap.
     """
-    two = "two ranges of its scores, " if finding.score_ranges else ""
-    title = f"{ellipsis(finding.where, 100)}: {two}predicted and happened"
+    two = "two ranges of scores, " if finding.score_ranges else ""
+    title = f"{ellipsis(finding.where, 100)}: {two}predicted and observed"
     predicted, observed, (low, high) = finding.predicted, finding.observed, finding.interval
     if math.isnan(predicted + observed):
         return Figure("gap", title, "There is nothing to draw.", (320.0, 66.0))
@@ -79,32 +79,33 @@ def gap_card(finding: Finding) -> Figure:
     chart.rows((), marks.rates)
     for row, one in enumerate(places):
         ring, dot = one.predicted, one.observed
-        said = "○ predicted\u2003● happened"
+        said = "○ predicted\u2003● observed"
         if isinstance(one, ScoreRange):
             said = f"{one.words}: {both(ring, dot)}"
         chart.say(14.0, 24.0 + 34.0 * row, said, "hint")
-        tips = f"{wording.percent(ring)} predicted", f"{wording.percent(dot)} happened"
+        tips = f"{wording.percent(ring)} predicted", f"{wording.percent(dot)} observed"
         chart.pair(row, ring, dot, around, way(ring - dot, beyond), tips)
     description = finding.shape or f"{both(predicted, observed)}, gap {wording.points(predicted - observed)}"
     return Figure("gap", title, f"{description}.", (320.0, bottom + 22), chart.marks)
 
 
 def gap_pairs(places: Sequence[SegmentRepair]) -> Figure:
-    """Draw each place's gap before (ring) and after (dot, with its simultaneous interval) on one axis through zero."""
+    """Draw the gap of each segment before (ring) and after (dot, with its simultaneous interval) on one axis."""
     known = (place for place in places if not np.isnan(np.fmax(place.before.gap, place.after.gap)))
-    # What a repair leaves or makes before what it mends, so that a short list does not hide it.
+    # Unresolved and new segments first, so that a short list does not hide them.
     shown = sorted(known, key=lambda place: (*wording.LEFT_FIRST, place.verdict).index(place.verdict))[:15]
     bottom = 36.0 + 34.0 * len(shown)
     ends = nice([(place.before.gap, place.after.gap) for place in shown], 0.0)
     chart = Chart(Scale(*ends, 16.0, 464.0), Scale(0.0, len(shown), 36.0, bottom))
-    chart.rows((), marks.signed)
-    chart.say(16, 16, "○ before\u2003● after (grey: within noise), with its interval")
+    chart.rows((), marks.signed_points)
+    chart.say(16, 16, "○ before\u2003● after, with 95% CI (grey: not significant)")
     for row, place in enumerate(shown):
         before, after, (low, high) = place.before.gap, place.after.gap, place.after.interval
         tips = f"before: {wording.points(before)}", f"after: {wording.points(after)}"
         chart.pair(row, before, after, (low, high), way(after, not low <= 0.0 <= high), tips)
-        chart.say(16, chart.y(row) + 9, f"{ellipsis(place.where, 46)}: {place.verdict}")
-    note = f"{len(shown)} of {len(places):,} places." if len(shown) < len(places) else ""
-    title = "Predicted minus happened, before and after the repair"
+        resolution = wording.RESOLUTION.get(place.verdict, place.verdict)
+        chart.say(16, chart.y(row) + 9, f"{ellipsis(place.where, 46)}: {resolution}")
+    note = f"{len(shown)} of {len(places):,} segments." if len(shown) < len(places) else ""
+    title = "Predicted minus observed, before and after recalibration"
     said = wording.became([place.verdict for place in places])
     return Figure("repair", title, said, (480.0, bottom + 26), chart.marks, note=note)

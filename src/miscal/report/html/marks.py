@@ -163,14 +163,36 @@ def shares(tick: float) -> str:
 
 
 def signed(tick: float) -> str:
-    """A gap with its sign, so that an axis of them is not taken for one of rates.
+    """A gap with its sign, in percentage points; the axis names the unit.
 
     Examples
     --------
     >>> signed(-0.1), signed(0.0), signed(0.1)
-    ('−10%', '0%', '+10%')
+    ('−10', '0', '+10')
     """
-    return ("+" if tick > 0 else "") + rates(tick)
+    return ("+" if tick > 0 else "") + differences(tick)
+
+
+def signed_points(tick: float) -> str:
+    """A gap with its sign and its unit, for an axis without a label.
+
+    Examples
+    --------
+    >>> signed_points(-0.1), signed_points(0.0)
+    ('−10 pp', '0 pp')
+    """
+    return signed(tick) + ("" if wording.means() else " pp")
+
+
+def differences(tick: float) -> str:
+    """A difference of rates in percentage points without the unit, which the axis names; of means as it is.
+
+    Examples
+    --------
+    >>> differences(-0.1), differences(0.005)
+    ('−10', '0.5')
+    """
+    return numbers(tick if wording.means() else 100 * tick)
 
 
 def numbers(tick: float) -> str:
@@ -185,7 +207,7 @@ def numbers(tick: float) -> str:
 
 
 def way(gap: float, beyond: bool) -> str:
-    """The class that colours a mark: over-predicted, under-predicted, or within noise."""
+    """The class that colours a mark: over-predicted, under-predicted, or not significant."""
     return "noise" if not beyond or not np.isfinite(gap) else "over" if gap > 0 else "under"
 
 
@@ -200,7 +222,7 @@ def tip(cells: Cells, i: int, what: str) -> str:
 
 def both(predicted: float, observed: float) -> str:
     """Both rates in words."""
-    return f"{wording.percent(predicted)} predicted, {wording.percent(observed)} happened"
+    return f"{wording.percent(predicted)} predicted, {wording.percent(observed)} observed"
 
 
 class Chart:
@@ -316,7 +338,7 @@ class Chart:
             self.bar(start[i], y - height[i], end[i] - start[i] - 1.0, height[i], "share")
 
     def dots(self, cells: Cells, at: Places, ends: Places | None = None, what: str = "") -> None:
-        """A dot a cell, coloured where it is beyond noise, over the line between the ends of its interval."""
+        """A dot a cell, coloured where its gap is significant, over the line between the ends of its interval."""
         radius = 4.0 if len(cells) <= MANY else 2.4
         for i, (x, y) in enumerate(zip(*at, strict=True)):
             class_ = way(cells.gap[i], cells.beyond[i])

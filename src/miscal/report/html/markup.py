@@ -111,5 +111,16 @@ def asset(file: str) -> str:
 
 @functools.cache
 def prose(section: str) -> dict[str, Any]:
-    """What the page says in its own words in a section, by name."""
+    """The sentences, labels and headings of one section of prose.toml, by name."""
     return dict(tomllib.loads(asset("prose.toml"))[section])
+
+
+def phrase(section: str, key: str, /, **fields: object) -> str:
+    """A sentence of prose.toml with its fields filled in.
+
+    Examples
+    --------
+    >>> phrase("verdict", "over", subject="predictions are")
+    'predictions are too high'
+    """
+    return str(prose(section)[key]).format(**fields)

@@ -165,7 +165,7 @@
     }
     sortable(table);
     if (line) searched(table, line, "Search", `Search the data of ${data.title}`);
-    if (data.cut) element("p", `The first ${body.rows.length} of ${data.cut}; all are in the JSON.`, sheet);
+    if (data.cut) element("p", `The first ${body.rows.length} of ${data.cut} rows; the JSON has all of them.`, sheet);
   };
   for (const tools of all(".tools")) {
     const drawn = tools.closest("figure");
@@ -249,8 +249,8 @@
       }
       return select;
     };
-    const column = choice("Column", "every column", places.flatMap((place) => [...about.get(place)]));
-    const form = choice("Form", "every form", places.map((place) => place.dataset.form));
+    const column = choice("Column", "all columns", places.flatMap((place) => [...about.get(place)]));
+    const form = choice("Form", "all forms", places.map((place) => place.dataset.form));
     const size = element("input", undefined, element("label", `${cards.dataset.least} `, bar));
     Object.assign(size, { type: "number", min: "0", step: "any", inputMode: "numeric", placeholder: "any" });
     size.setAttribute("aria-label", cards.dataset.least);
@@ -271,7 +271,7 @@
         if (asked && !list.hidden && !hits.has(list.closest(".card"))) list.open = true;
       }
       clear.hidden = !asked;
-      found.textContent = asked ? `${hits.size} of ${places.length} places` : "";
+      found.textContent = asked ? `${hits.size} of ${places.length} segments` : "";
     };
     bar.addEventListener("input", filter);
     clear.addEventListener("click", () => { column.value = form.value = size.value = ""; filter(); column.focus(); });

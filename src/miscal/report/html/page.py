@@ -1,8 +1,11 @@
-"""The page: an audit's dictionary in, one self-contained HTML file out; and what a notebook shows of audits.
+"""The HTML report of an audit, one self-contained file, and what a notebook shows of audits and results.
 
-Nothing is loaded: style and script are inside, allowed by their hashes, everything else is forbidden by the
-content-security policy. Every number on the page is in the dictionary. In a notebook the cards and figures are one
-piece of markup, whose style holds inside it only, without a script.
+`SECTIONS` lists the sections in their order: a new one is a function from `AuditReport` to markup, its entry here, and
+its link in prose.toml. Sections compute no statistics: every number in the report is in the audit's JSON.
+
+The file loads nothing: style and script are inside it, allowed by their hashes, and the content-security policy forbids
+everything else. In a notebook the cards and figures are one piece of markup without a script, and its style applies
+inside it only.
 """
 
 import base64
@@ -14,16 +17,16 @@ import numpy as np
 from miscal.data.outputs import FileName
 from miscal.report import wording
 from miscal.report.codec import of_document, write_text
-from miscal.report.html.markup import Child, Safe, asset, ellipsis, join, prose, tag
+from miscal.report.html.markup import Child, Safe, asset, ellipsis, join, phrase, prose, tag
 from miscal.report.html.sections import closing, columns, findings, repair, score
 from miscal.report.html.sections.blocks import columns_of, quiet, sheet
-from miscal.report.html.sections.findings import Closer
+from miscal.report.html.sections.findings import DetailPanels
 from miscal.report.model import AuditReport
 from miscal.report.result_tables import ResultView
 from miscal.report.values import JsonMapping, floats
 
-PAGE_BYTES = 1_380_000  # of all sections: pages stay below 1.5 MB
-#: What makes each section; that of columns has the room that the others leave.
+REPORT_BYTES = 1_380_000  # of all sections: reports stay below 1.5 MB
+#: The function of each section, in their order; the section of columns gets the bytes that the others leave.
 SECTIONS: dict[str, Callable[[AuditReport], Safe]] = {
     "findings": findings.findings,
     "advice": repair.advice,
@@ -45,17 +48,17 @@ SECTIONS: dict[str, Callable[[AuditReport], Safe]] = {
 
 @of_document
 def to_html(audit: AuditReport) -> str:
-    """Render an audit's dictionary as one HTML page.
+    """Render an audit as one HTML file.
 
     Parameters
     ----------
-    audit
-        The dictionary of the schema ``miscal.audit/1``, from memory or from JSON.
+    audit : AuditReport or dict
+        The audit, or its dictionary of the schema ``miscal.audit/1``.
 
     Returns
     -------
     str
-        The page, complete from doctype to end; no request is made by it.
+        The report, complete from doctype to end; it makes no requests.
 
     Examples
     --------
@@ -64,26 +67,29 @@ def to_html(audit: AuditReport) -> str:
     """
     parts = {anchor: make(audit) for anchor, make in SECTIONS.items()}
     spent = sum(len(content.encode()) for content in parts.values())
-    parts["columns"] = columns.columns(audit, PAGE_BYTES - spent)
+    parts["columns"] = columns.columns(audit, REPORT_BYTES - spent)
     links = [tag("a", prose("links")[at], href=f"#{at}") for at, content in parts.items() if content]
     body = join(
-        tag("a", "Skip to the verdict", href="#verdict", class_="skip"),
+        tag("a", "Skip to the headline", href="#verdict", class_="skip"),
         score.header(audit),
         tag("nav", links, aria_label="Sections"),
         tag("main", score.hero(audit), score.key_numbers(audit), parts.values()),
         tag(
             "footer",
             tag("p", prose("page")["printed"], class_="paper"),
-            f"Made by miscal {audit.version}. This file is complete: it loads nothing and sends nothing.",
+            phrase("page", "complete", version=audit.version),
         ),
         tag("div", id="tooltip", role="status", hidden=True),
     )
-    about, what = audit.source or audit.outcome, f"Calibration {'repair' if audit.repaired else 'audit'}"
-    return _shell(f"{what} of {ellipsis(about, 80)}" if about else what, body)
+    about, title = (
+        audit.source or audit.outcome,
+        "Recalibration report" if audit.repaired else "Calibration audit",
+    )
+    return _shell(f"{title} of {ellipsis(about, 80)}" if about else title, body)
 
 
 def write_html(document: object, path: FileName) -> None:
-    """Write the page to a file, whole or not at all."""
+    """Write the report to a file, whole or not at all."""
     write_text(path, to_html(document))
 
 
@@ -121,20 +127,20 @@ def digest(text: str) -> str:
 
 MOST = 4  # cards, and figures of columns
 MOST_ROWS = 20
-MOST_SAID = 10
-_JUDGED = "value noise_floor predicted observed gap gap_low gap_high deviations p_adjusted"
+MOST_LINES = 10
+_RESULT_COLUMNS = "value noise_floor predicted observed gap gap_low gap_high deviations p_adjusted"
 
 
 def _framed(*children: Child) -> Safe:
-    """In the page's style for what stands inside one element; what it says of the document is said of that element."""
+    """Markup in the style of the report, scoped to one element, in place of the whole document."""
     style = asset("page.css").replace(":root", ":scope").replace("\nbody {", "\n:scope {")
-    own = Safe(f"@scope (.miscal) {{\n{style}\n{asset('notebook.css')}\n\n}}")
-    return tag("div", tag("style", own), tag("main", *children), class_="miscal")
+    scoped = Safe(f"@scope (.miscal) {{\n{style}\n{asset('notebook.css')}\n\n}}")
+    return tag("div", tag("style", scoped), tag("main", *children), class_="miscal")
 
 
 @of_document
 def audit_html(audit: AuditReport) -> str:
-    """An audit, or a repair: the verdict, its numbers, the worst findings as cards, and their figures."""
+    """An audit, or a recalibration: headline, key numbers, the first findings as cards, and figures."""
     return _framed(
         score.hero(audit),
         score.key_numbers(audit),
@@ -152,48 +158,50 @@ def audit_html(audit: AuditReport) -> str:
 
 @of_document
 def comparison_html(audit: AuditReport) -> str:
-    """What changed between two audits, as the page shows it."""
+    """What changed between two audits, as the report shows it."""
     return _framed(closing.comparison(audit))
 
 
 @of_document
 def finding_html(audit: AuditReport) -> str:
     """The first finding of an audit as its card."""
-    return _framed(tag("ol", findings.card(1, audit.findings, Closer(audit)), class_="cards"))
+    return _framed(tag("ol", findings.card(1, audit.findings, DetailPanels(audit)), class_="cards"))
 
 
-def result_html(result: JsonMapping, said: str) -> str:
-    """A result: what it says, its figures, and its cells, levels and places with the worst of them first."""
+def result_html(result: JsonMapping, summary: str) -> str:
+    """A result: its summary, figures, and table of cells, those with the largest excess of events first."""
     table = dict(result["table"])
-    if "class" in table:  # their p-values are of their errors, not of the gaps beside them
+    if "class" in table:  # p-values of classes test the errors, not the gaps in the same row
         names = [f"class {name}" for name in table.pop("class")]
         table |= {"label": names, "value": table.pop("error"), "p_value": None, "gap": None}
     entry = ResultView.from_dict({**result, "table": table})
     order = np.arange(len(entry.cells))
-    if "low" not in table and entry.kind != "subpopulation":  # those are in order already
+    if "low" not in table and entry.kind != "subpopulation":  # both are in order already
         strength = floats(table["value"]) if "value" in table else entry.cells.strength()
         order = np.argsort(-strength, kind="stable")
-    taken = entry.table.take(order.tolist())
-    taken["where"] = [entry.cells.label[i] for i in order]
-    named = [name for name in ("where", "rows", *_JUDGED.split()) if name in taken]
+    rows = entry.table.take(order.tolist())
+    rows["where"] = [entry.cells.label[i] for i in order]
+    names = [name for name in ("where", "rows", *_RESULT_COLUMNS.split()) if name in rows]
     with wording.showing(str(entry.settings.get("target", ""))):
         return _framed(
-            tag("p", said),
+            tag("p", summary),
             quiet(str(result["method"])),
             tag("div", columns.figures(entry), class_="pair"),
-            sheet("Cells", columns_of(taken, *named), most=MOST_ROWS),
+            sheet("Cells", columns_of(rows, *names), most=MOST_ROWS),
         )
 
 
 @of_document
 def audit_text(audit: AuditReport) -> str:
-    """An audit in a few lines, for a prompt: the verdict, the worst places, and where the rest is."""
-    said = score.verdict(audit)
+    """An audit in a few lines of text: headline, first findings, notes, and how to write the report."""
+    summary = score.verdict(audit)
     heads = audit.findings
-    lines = [f"{number}. {head}" for number, head in enumerate(heads[:MOST_SAID], 1)]
+    lines = [f"{number}. {head}" for number, head in enumerate(heads[:MOST_LINES], 1)]
     lines += (
-        [f"... and {wording.plural(len(heads) - MOST_SAID, 'more place')}"] if len(heads) > MOST_SAID else []
+        [f"... and {wording.plural(len(heads) - MOST_LINES, 'more segment')}"]
+        if len(heads) > MOST_LINES
+        else []
     )
     notes = [f"Note: {note}" for note in audit.notes]
-    where = f"{'Repair' if audit.repaired else 'Audit'}.to_html(path) writes the page."
-    return "\n".join([said.sentence, *said.support, *lines, *notes, where])
+    where = f"{'Repair' if audit.repaired else 'Audit'}.to_html(path) writes the report."
+    return "\n".join([summary.sentence, *summary.support, *lines, *notes, where])

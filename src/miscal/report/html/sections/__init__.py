@@ -1,1 +1,1 @@
-"""The page's blocks, top to bottom: each reads the audit's dictionary and returns markup."""
+"""The sections of the report: each function takes the `AuditReport` and returns markup, empty where it has nothing."""

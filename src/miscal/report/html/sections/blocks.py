@@ -1,4 +1,4 @@
-"""What sections are built of: figures with the data behind them, and tables that a script can sort and search."""
+"""Building blocks of sections: figures with their data, and tables that the script can sort and search."""
 
 import json
 import math
@@ -11,9 +11,9 @@ from miscal.report.html.marks import Figure
 from miscal.report.html.markup import Child, Safe, clean, ellipsis, join, name, prose, tag
 from miscal.report.values import Data, text
 
-#: How a column is written, or of which kind it is.
+#: How a column is written: a function of its values, or the kind of its text.
 Written = Callable[[object], str] | Literal["name", "words"]
-LONGEST_TEXT = 4000  # characters of text in the data, a clause of SQL for instance
+LONGEST_TEXT = 4000  # characters of a text in the data, such as an SQL filter
 MOST_DATA = 2000  # rows of data kept behind one figure; the JSON has them all
 MOST_ROWS = 500  # rows of a table written into the page; a table cut short says so
 FEW, MANY = 6, 60  # rows of a table on a phone and on a wide screen, before it is unfolded
@@ -22,7 +22,7 @@ FEW, MANY = 6, 60  # rows of a table on a phone and on a wide screen, before it 
 def figure(
     drawn: Figure, caption: str = "", *, heading: str = "", identity: str | None = None, searched: str = ""
 ) -> Safe:
-    """Wrap a drawing; one that has nothing to show becomes its own description."""
+    """Wrap a drawing with its caption and data; an empty drawing is replaced by its description."""
     words = " ".join(part for part in (caption, drawn.note) if part)
     return tag(
         "figure",
@@ -82,7 +82,8 @@ _COLUMNS: dict[Written, str] = {
     "words": "level verdict note reason ask",
     wording.count: "rows count",
     wording.number: "deviations",
-    wording.percent: "value noise_floor noise predicted observed",
+    wording.percent: "predicted observed",
+    wording.error: "value noise_floor noise",
     wording.size: "detectable",
     wording.points: "gap gap_low gap_high gap_before gap_after gap_rest difference low high change",
     wording.p_cell: "p_adjusted p_value change_p_adjusted",
@@ -109,17 +110,17 @@ def section(identity: str, title: str, *children: Child, opening: str = "") -> S
 
 
 def lead(*children: Child) -> Safe:
-    """What a section opens with."""
+    """The opening paragraph of a section."""
     return tag("p", *children, class_="lead")
 
 
 def quiet(*children: Child) -> Safe:
-    """A remark."""
+    """A remark in smaller, lighter type."""
     return tag("p", *children, class_="quiet")
 
 
 def folded(summary: str, *children: Child) -> Safe:
-    """What is one click away; nothing where that is nothing."""
+    """Content that opens with a click on its summary; empty where there is no content."""
     body = join(*children)
     return tag("details", tag("summary", summary), body) if body else body
 
@@ -154,7 +155,7 @@ def sheet(
     return tag(
         "div",
         tag("div", table, class_="scroller"),
-        quiet(f"The first {shown:,} of {many:,}; the JSON, or a result's .table, has all.")
+        quiet(f"The first {shown:,} of {many:,} rows; the JSON, or the .table of a result, has all of them.")
         if shown < many
         else None,
         class_="sheet-block",

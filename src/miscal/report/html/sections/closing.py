@@ -1,4 +1,4 @@
-"""The end of the page: what changed, what was clean or too small, how it was done, and what the words mean."""
+"""The last sections: changes, segments without a significant gap or too small, method, and glossary."""
 
 import tomllib
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import Any
 
 from miscal.report import wording
 from miscal.report.html.column_figures import periods as drawn
-from miscal.report.html.markup import Safe, asset, name, prose, tag
+from miscal.report.html.markup import Safe, asset, name, phrase, prose, tag
 from miscal.report.html.sections.blocks import (
     RATES,
     TableColumn,
@@ -21,23 +21,23 @@ from miscal.report.html.sections.blocks import (
 from miscal.report.model import AuditReport
 from miscal.report.result_tables import ResultView
 
-MOST_SAID = 8
+MOST_STEPS = 8
 MOST_LISTED = 120
 MOST_CHANGED = 100
-_TIME, _SAID = prose("periods"), prose("closing")
+_TIME, _TEXT = prose("periods"), prose("closing")
 
 
 def periods(document: AuditReport) -> Safe:
     """The section of periods; empty where no column of times was named."""
-    return section("periods", "Along time", [_period(result) for result in document.of("period")])
+    return section("periods", "Over time", [_period(result) for result in document.of("period")])
 
 
 def _period(result: ResultView) -> Safe:
-    changed, left = result.changed(MOST_SAID)
+    changed, left = result.changed(MOST_STEPS)
     steps = [tag("li", step) for step in changed]
     every, many, columns = result.every, result.table.rows, period_columns(result, MOST_LISTED)
     rates, gaps = drawn(result)
-    caption = f"Every {every}, and what changed since the one before"
+    caption = f"Every {every}, and its change from the one before"
     summary = f"All {every}s" if many <= MOST_LISTED else f"The last {MOST_LISTED} of {many:,} {every}s"
     smaller = f"{wording.plural(left, 'smaller step is', 'smaller steps are')} in the table."
     return tag(
@@ -53,7 +53,7 @@ def _period(result: ResultView) -> Safe:
 
 
 def period_columns(result: ResultView, most: int) -> list[TableColumn]:
-    """What is said of the last periods, at most so many, on the page and in markdown."""
+    """The table of the last `most` periods, as report and Markdown show it."""
     every, many = result.every, result.table.rows
     last = result.table.take(range(max(many - most, 0), many))
     return [
@@ -64,59 +64,57 @@ def period_columns(result: ResultView, most: int) -> list[TableColumn]:
 
 
 def comparison(document: AuditReport) -> Safe:
-    """The section on an earlier audit: what got better, what got worse."""
+    """The comparison with an earlier audit: what got better and what got worse."""
     compared = document.comparison
     if compared is None:
         return Safe("")
-    how = "the same rows, so that chance is shared" if compared.paired else "different rows"
-    said = f": {len(compared.better):,} better and {len(compared.worse):,} worse beyond noise."
-    if not compared.cells:
-        said = ", by findings alone: its JSON has no sums of cells to compare."
+    counts = {"better": f"{len(compared.better):,}", "worse": f"{len(compared.worse):,}"}
+    rows = phrase("closing", "paired" if compared.paired else "unpaired")
+    opening = phrase("closing", "compared" if compared.cells else "compared_findings", rows=rows, **counts)
     changed = [i for i, verdict in enumerate(compared.table["verdict"]) if verdict in ("better", "worse")]
     table = compared.table.take(changed[:MOST_CHANGED])
     columns = columns_of(table, "where", "verdict", "gap_before", "gap_after", "p_adjusted")
-    columns.insert(4, TableColumn("Change of its size", table["change"], wording.points))
+    columns.insert(4, TableColumn("Change of |gap|", table["change"], wording.points))
     return section(
         "comparison",
         "Since the baseline",
-        lead(f"Against the baseline, judged on {how}{said}"),
+        lead(opening),
         lead(wording.not_compared(compared.left_out)) if compared.left_out else None,
-        sheet("Places that changed", columns, search="Search places"),
+        sheet("Segments that changed", columns, search="Search segments"),
         _list("New findings", compared.new),
-        _list("Findings that are gone", compared.gone),
+        _list("Resolved findings", compared.gone),
     )
 
 
-def _list(title: str, places: list[str]) -> Safe:
-    listed = [tag("li", name(place, 140)) for place in places[:MOST_CHANGED]]
-    return folded(f"{title} ({len(places):,})", tag("ul", listed) if listed else None)
+def _list(title: str, segments: list[str]) -> Safe:
+    listed = [tag("li", name(segment, 140)) for segment in segments[:MOST_CHANGED]]
+    return folded(f"{title} ({len(segments):,})", tag("ul", listed) if listed else None)
 
 
 def clean_section(document: AuditReport) -> Safe:
-    """What was tested and found in order."""
-    places = document.clean
-    columns = columns_of(places, "where", "value", "noise_floor", "detectable", "note")
-    columns.insert(3, TableColumn("p-value", places["p_value"], least=places["p_least"]))
-    listed = sheet("Tested and clean", _known(columns))
-    return section("clean", "Tested and clean", listed, opening=_SAID["clean"])
+    """Columns that were tested without a significant gap, with the minimum detectable gap."""
+    clean = document.clean
+    columns = columns_of(clean, "where", "value", "noise_floor", "detectable", "note")
+    columns.insert(3, TableColumn("p-value", clean["p_value"], least=clean["p_least"]))
+    title = prose("links")["clean"]
+    listed = sheet(title, _known(columns))
+    return section("clean", title, listed, opening=_TEXT["clean"])
 
 
 def too_small_section(document: AuditReport) -> Safe:
-    """What could not be judged."""
+    """Segments that were excluded or had too few rows or events to test."""
     columns = _known(columns_of(document.too_small, "where", "rows", "reason"))
-    listed = sheet("Too small to judge", columns, search="Search places")
-    shown = folded(f"Show {wording.plural(document.too_small.rows, 'place')}", listed)
-    return section("too-small", "Too small to judge", shown, opening=_SAID["small"])
+    listed = sheet("Excluded or too small to test", columns, search="Search segments")
+    shown = folded(f"Show {wording.plural(document.too_small.rows, 'segment')}", listed)
+    return section("too-small", "Excluded or too small to test", shown, opening=_TEXT["small"])
 
 
 def left_out_section(document: AuditReport) -> Safe:
-    """What was not looked at, with the reason and how to ask for it."""
+    """What was not tested, with the reason and how to request it."""
     entries = document.left_out
     columns = columns_of(entries, "what", "count", "reason", "ask")
     names = [_list(f"{entry.what.capitalize()}: {entry.reason}", entry.where) for entry in entries]
-    return section(
-        "left-out", "Not looked at", sheet("Not looked at", columns), names, opening=_SAID["unseen"]
-    )
+    return section("left-out", "Not tested", sheet("Not tested", columns), names, opening=_TEXT["unseen"])
 
 
 def _known(columns: list[TableColumn]) -> list[TableColumn]:
@@ -125,20 +123,25 @@ def _known(columns: list[TableColumn]) -> list[TableColumn]:
 
 
 def method(document: AuditReport) -> Safe:
-    """How it was done: data, settings, methods, versions."""
+    """Method: assumptions, data, settings, methods, versions."""
     facts = {"miscal": document.version, "schema": document.schema}
     said = ("probability", "prediction" if document.response else "probability")
     facts |= {f"data {key.replace(*said)}": value for key, value in document.data.items()}
     facts |= {**document.settings, **{f"version of {key}": value for key, value in document.versions.items()}}
     used = dict.fromkeys(
-        (kind, one.method) for kind, every in document.sections.items() for one in every if one.method
+        (kind, result.method)
+        for kind, results in document.sections.items()
+        for result in results
+        if result.method
     )
-    flipped = document.response or any(one.settings.get("null") == "residual" for one in document.of("score"))
-    noise = "clusters" if document.data.get("cluster") else "residual" if flipped else "drawn"
+    flipped = document.response or any(
+        result.settings.get("null") == "residual" for result in document.of("score")
+    )
+    null = "clusters" if document.data.get("cluster") else "residual" if flipped else "drawn"
     return section(
         "method",
-        "How it was done",
-        lead(f"{_SAID['assumed']} {_SAID[noise]}"),
+        "Method",
+        lead(f"{_TEXT['assumed']} {_TEXT[null]}"),
         folded("Data, settings, versions", _facts([(key, _plain(value)) for key, value in facts.items()])),
         folded("Methods", _facts(list(used)[:40])) if used else None,
     )
@@ -162,7 +165,7 @@ def _plain(value: Any) -> str:
 
 
 def definitions(document: AuditReport) -> Safe:
-    """The words of the page, with what each trade calls them; `means`: as they are said where there are no events."""
+    """The glossary: each term, and its name in other fields; entries under `means` replace those about events."""
     shown = "means" if document.response else "events"
     given = tomllib.loads(asset("glossary.toml"))["word"]
     every = [{**word, **word.get(shown, {})} for word in given if word.get("only", shown) == shown]
@@ -175,4 +178,4 @@ def definitions(document: AuditReport) -> Safe:
         )
         for said in every
     ]
-    return section("words", "What the words mean", tag("dl", listed, class_="glossary"))
+    return section("words", "Glossary", tag("dl", listed, class_="glossary"))

@@ -1,4 +1,4 @@
-"""What to do: the commands that mend what was found; and what a repair made of every finding, on unseen rows."""
+"""What to do: commands that correct the findings; and what recalibration did to each finding, on held-out rows."""
 
 import shlex
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from functools import partial
 
 from miscal.report import wording
 from miscal.report.html.gap_figures import gap_pairs
-from miscal.report.html.markup import Child, Safe, clean, name, prose, tag
+from miscal.report.html.markup import Child, Safe, clean, name, phrase, prose, tag
 from miscal.report.html.sections.blocks import (
     TableColumn,
     columns_of,
@@ -29,7 +29,7 @@ _ADVICE = prose("advice")
 
 
 def advice(document: AuditReport) -> Safe:
-    """What to do; empty where the page is about a repair already, or the table's columns have no names."""
+    """What to do; empty for reports of a recalibration, and where the columns of the table have no names."""
     if document.repaired is not None or not document.outcome or not document.probabilities:
         return Safe("")
     steps: list[tuple[Child, str]] = []
@@ -37,8 +37,15 @@ def advice(document: AuditReport) -> Safe:
         steps.append((_ADVICE["score"], _command("recalibrate", document, "--score-only", *_FILES)))
     chosen = _columns(document)
     if chosen:
-        bent = not document.response and any(head.score_ranges for head in document.findings if head.specific)
-        text = [_ADVICE["columns"], name(", ".join(chosen), 240), ".", _ADVICE["slope"] if bent else ""]
+        needs_slope = not document.response and any(
+            head.score_ranges for head in document.findings if head.specific
+        )
+        text = [
+            _ADVICE["columns"],
+            name(", ".join(chosen), 240),
+            ".",
+            _ADVICE["slope"] if needs_slope else "",
+        ]
         steps.append((text, _command("recalibrate", document, *_FILES, allowed=chosen)))
     steps = steps or [(_ADVICE["nothing"], "")]
     steps.append((_ADVICE["gate"], _command("check", document, "--no-new-findings", "report.json")))
@@ -49,7 +56,7 @@ def advice(document: AuditReport) -> Safe:
 
 
 def next_step(document: AuditReport) -> str:
-    """The one command to run next: the repair that the findings ask for, or the gate where there are none."""
+    """The command to run next: recalibration by the columns of the findings, or a gate where there are none."""
     if document.repaired is not None or not document.outcome or not document.probabilities:
         return ""
     if document.data.get("cluster_suggested"):
@@ -63,13 +70,13 @@ def next_step(document: AuditReport) -> str:
 
 
 def _columns(document: AuditReport) -> list[str]:
-    """The columns that define what the score alone cannot mend, the first of them."""
+    """The first columns of findings that remain after global recalibration."""
     columns = dict.fromkeys(column for head in document.findings if head.specific for column in head.columns)
     return list(columns)[:MOST_COLUMNS]
 
 
 def _command(verb: str, document: AuditReport, *words: str, allowed: Sequence[str] = ()) -> str:
-    """A command line that a shell takes as it stands; names are quoted."""
+    """A command line for a shell, names quoted."""
     data, source = document.data, document.source
     options = {"outcome": [document.outcome]}
     options["prediction" if document.response else "probability"] = document.probabilities
@@ -80,19 +87,19 @@ def _command(verb: str, document: AuditReport, *words: str, allowed: Sequence[st
         for value in every:
             given += f"--{option}", str(value)
     given += ["--logit"] if data.get("logit") else []
-    one = source.lower().endswith((".csv", ".parquet", ".feather", ".arrow")) and "*" not in source
-    file = source if one else "FILE"
+    is_file = source.lower().endswith((".csv", ".parquet", ".feather", ".arrow")) and "*" not in source
+    file = source if is_file else "FILE"
     return clean(shlex.join(["miscal", verb, file, *given, *words]))
 
 
 def repair(document: AuditReport) -> Safe:
-    """What a repair did; empty when the document holds none."""
+    """What recalibration did; empty where the report is not about one."""
     done = document.repaired
     if done is None:
         return Safe("")
     return section(
         "repair",
-        "Before and after the repair",
+        phrase("repair", "title"),
         lead(repair_sentence(done)),
         lead(name(done.reason, 600)) if done.reason else None,
         figure(gap_pairs(done.places), prose("repair")["caption"]) if done.places else None,
@@ -104,59 +111,62 @@ def repair(document: AuditReport) -> Safe:
 
 
 def repair_sentence(done: RepairReport) -> str:
-    """How many places are gone, smaller, remaining, larger and new, and on which rows that was judged."""
-    fitted = f"{done.name} was fitted on {wording.rows(done.fitted_rows)}"
-    judged = f"judged on {wording.count(done.rows)} others."
-    return f"{wording.became([place.verdict for place in done.places])} {fitted} and {judged}"
+    """How many segments are resolved, improved, unchanged, worsened and new, and on which rows."""
+    rows = {"fitted": wording.rows(done.fitted_rows), "rows": wording.count(done.rows)}
+    counts = wording.became([segment.verdict for segment in done.places])
+    return f"{counts} {phrase('repair', 'fitted', name=done.name, **rows)}"
 
 
-def _listed(places: list[SegmentRepair]) -> Safe:
-    intervals = [wording.interval(*place.after.interval, wording.points) for place in places]
+def _listed(segments: list[SegmentRepair]) -> Safe:
+    """The table of all segments before and after."""
+    intervals = [wording.interval(*segment.after.interval, wording.points) for segment in segments]
     columns = [
-        *columns_of(places, "where"),
-        TableColumn("Rows", [place.after.rows or place.before.rows for place in places], wording.count),
-        TableColumn("Gap before", [place.before.gap for place in places], wording.points),
-        TableColumn("Gap after", [place.after.gap for place in places], wording.points),
+        *columns_of(segments, "where"),
+        TableColumn("Rows", [s.after.rows or s.before.rows for s in segments], wording.count),
+        TableColumn("Gap before", [s.before.gap for s in segments], wording.points),
+        TableColumn("Gap after", [s.after.gap for s in segments], wording.points),
         TableColumn(
-            "Interval after", [each.replace(" points", "") or wording.NOTHING for each in intervals], "words"
+            "95% CI after",
+            [interval.replace(" pp", "") or wording.NOTHING for interval in intervals],
+            "words",
         ),
-        TableColumn("Verdict", [place.verdict for place in places], "words"),
+        TableColumn("Change", [wording.RESOLUTION.get(s.verdict, s.verdict) for s in segments], "words"),
     ]
-    listed = sheet("Before and after", columns, search="Search places")
-    return folded(f"All {wording.plural(len(places), 'place')}", listed)
+    listed = sheet("Before and after", columns, search="Search segments")
+    return folded(f"All {wording.plural(len(segments), 'segment')}", listed)
 
 
 def _scores(done: RepairReport) -> Safe | None:
+    """The overall metrics before and after, and whether ranks change."""
     known = {label: done.score[key] for key, label in prose("repaired").items() if key in done.score}
     if not known:
         return None
     before, after = zip(*known.values(), strict=True)
     columns = [
-        TableColumn("All rows", list(known), "name"),
+        TableColumn("Metric", list(known), "name"),
         TableColumn("Before", before, _four_digits),
         TableColumn("After", after, _four_digits),
     ]
-    change, loss = done.loss_change, "The deviance" if wording.means() else "The logarithmic loss"
-    text = f"{loss} changes by {_signed(change.value)} ({wording.interval(change.low, change.high)})."
+    change, loss = done.loss_change, "The deviance" if wording.means() else "The log loss"
+    interval = wording.interval(change.low, change.high)
+    sentence = phrase("repair", "loss", loss=loss, change=_signed(change.value), interval=interval)
     if not change.known:
-        text = f"{loss} is infinite where the table has none: something that was ruled out happened."
-    ranking = "The ranking of rows is kept." if done.keeps_ranking else "The ranking of rows changes."
-    return tag("div", sheet("The score before and after", columns), quiet(f"{text} {ranking}"))
+        sentence = phrase("repair", "infinite", loss=loss)
+    ranking = phrase("repair", "ranking_kept" if done.keeps_ranking else "ranking_changed")
+    return tag("div", sheet("Metrics before and after", columns), quiet(f"{sentence} {ranking}"))
 
 
 def _candidates(done: RepairReport) -> Safe:
-    """Every candidate with what it cost on rows it had not seen."""
+    """All candidates with their loss on held-out rows."""
     table, loss = done.candidates, "deviance" if wording.means() else "log_loss"
     columns = [
         TableColumn("Candidate", table["name"], "name"),
         TableColumn(loss.replace("_", " ").capitalize(), table[loss], _four_digits),
-        TableColumn("Against doing nothing", table[f"{loss}_difference"], _signed),
-        TableColumn("at best", table["difference_low"], _signed),
-        TableColumn("at worst", table["difference_high"], _signed),
-        *[TableColumn(f"Error {key}", table[key], wording.percent) for key in table if key.startswith("by ")][
+        TableColumn("Change against no recalibration", table[f"{loss}_difference"], _signed),
+        TableColumn("95% CI low", table["difference_low"], _signed),
+        TableColumn("95% CI high", table["difference_high"], _signed),
+        *[TableColumn(f"Error {key}", table[key], wording.error) for key in table if key.startswith("by ")][
             :6
         ],
     ]
-    return folded(
-        f"How it was chosen: {wording.plural(table.rows, 'candidate')}", sheet("Candidates", columns)
-    )
+    return folded(f"Model selection: {wording.plural(table.rows, 'candidate')}", sheet("Candidates", columns))
