@@ -33,7 +33,7 @@ def test_a_click_on_a_card_shows_its_curve_neighbours_and_sql(show: Any, audited
     levels = panel.locator("tbody tr")
     assert levels.count() == 4  # of the column state
     assert levels.locator("th").first.inner_text().startswith("a")
-    own = levels.filter(has_text="this place")
+    own = levels.filter(has_text="this segment")
     assert own.count() == 1
     assert own.locator("th bdi").inner_text() == "a"
     card.locator("h3").click()
@@ -48,7 +48,7 @@ def test_the_ranges_beside_a_range_are_those_before_and_after_it(show: Any, audi
     document["findings"][0] |= {"where": "here", "columns": ["age"], "condition": [place]}
     page = show(document).page
     rows = first_card(page).locator("> .look tbody tr")
-    assert ["this place" in text for text in rows.locator("th").all_text_contents()] == [
+    assert ["this segment" in text for text in rows.locator("th").all_text_contents()] == [
         False, False, True, True, False, False,
     ]  # fmt: skip
 
@@ -89,7 +89,7 @@ def test_findings_are_filtered_by_column_form_and_size(show: Any, audited: dict[
     named = page.locator("#findings [data-form]").evaluate_all("(list) => list.map((e) => e.dataset.columns)")
     about = sum('"age"' in one or one == "age" for one in named)
     assert 0 < about < total
-    assert found.inner_text() == f"{about} of {total} places"
+    assert found.inner_text() == f"{about} of {total} segments"
     column.select_option("")
     form.select_option("too high")
     forms = page.locator("#findings li.card:not([hidden])").evaluate_all("(list) => list.map((e) => e.dataset.form)")

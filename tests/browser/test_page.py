@@ -105,7 +105,7 @@ def test_hovering_and_arrow_keys_show_what_a_point_says(show: Any, sample: dict[
     assert tooltip.is_hidden()
     hover(page, page.locator("svg.reliability circle").last, 6)
     assert tooltip.is_visible()
-    assert re.search(r"\d% predicted, [\d.]+% happened\n[\d,]+ rows", tooltip.inner_text())
+    assert re.search(r"\d% predicted, [\d.]+% observed\n[\d,]+ rows", tooltip.inner_text())
     page.mouse.move(2, 2)
     assert tooltip.is_hidden()
     page.locator("svg.cumulative").focus()

@@ -59,7 +59,7 @@ def test_a_planted_region_is_first_and_said_in_its_units(audited):
     first = audited.findings[0]
     assert first.real
     assert first.levels == ("R3",)
-    said = r"Region R3: 0\.1\d+ predicted, 0\.2\d+ happened, \d+ more claims happened than predicted.*ratio (1\.\d+)\."
+    said = r"Region R3: 0\.1\d+ predicted, 0\.2\d+ happened, \d+ more claims observed than predicted.*ratio (1\.\d+)\."
     found = re.match(said, str(first))
     assert found is not None
     assert float(found[1]) == pytest.approx(first.observed / first.predicted, abs=0.005)
@@ -165,7 +165,7 @@ def test_the_page_has_no_word_of_events(audited, tmp_path):
     assert "probabilit" not in text.lower()
     assert "log-odds" not in text
     assert not re.search(r"\d% (predicted|happened)", text)
-    assert "356 more claims" not in text or "happened than predicted" in text
+    assert "356 more claims" not in text or "observed than predicted" in text
     assert "--prediction rate --response count --exposure years" in text
     assert "actual / expected" in page
     for said in (audited.to_markdown(), repr(audited)):
@@ -203,7 +203,7 @@ def test_the_command_line(tmp_path):
     assert done.exit_code == 2
     done = run("audit", path, *FLAGS, "--effort", "quick", "--out", tmp_path / "report.html")
     assert done.exit_code == 0, done.output
-    assert "more claims happened than predicted" in done.output or "No error beyond noise" in done.output
+    assert "more claims observed than predicted" in done.output or "No significant miscal" in done.output
     assert (tmp_path / "report.html").exists()
 
 
@@ -219,8 +219,8 @@ def test_periods_and_comparisons_are_in_units():
     periods = next(result for result in after.results if result.kind == "period")
     step = list(periods.table["label"]).index("2024-04")
     assert periods.table["verdict"][step] == "worse"
-    assert "points" not in periods.table["words"][step]
-    assert re.search(r"0\.\d+ predicted and 0\.\d+ happened before", periods.table["words"][step])
+    assert " pp" not in periods.table["words"][step]
+    assert re.search(r"0\.\d+ predicted and 0\.\d+ observed before", periods.table["words"][step])
     assert periods.table["observed"][step] > 1.5 * periods.table["predicted"][step]
     compared = before.compare(after)
     assert "the whole table" in compared.worse

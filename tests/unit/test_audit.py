@@ -56,7 +56,7 @@ def test_the_planted_level_is_first_and_explains_the_rest(found: Audit) -> None:
 def test_a_finding_speaks_in_words(found: Audit) -> None:
     text = str(found.findings[0])
     assert text.startswith("State NY: ")
-    assert "more predicted than happened (" in text
+    assert "more predicted than observed (" in text
     assert "at least" in text
     assert text.endswith("Beyond noise (adjusted p ≤ 0.001).")
     assert "excess" not in text
@@ -284,5 +284,5 @@ def test_a_score_that_is_too_extreme_is_said_so() -> None:
     found = audit(data.predictions(), effort="quick")
     assert [f.where for f in found.findings if f.real and not f.parent] == ["the whole table"]
     text = found.to_markdown()
-    assert text.startswith("# Within noise on average, but the scores are too extreme"), text.splitlines()[0]
+    assert text.startswith("# No significant gap overall, but the scores are too extreme"), text.splitlines()[0]
     assert "Along the score the predictions are off by 7.11% on average" in text

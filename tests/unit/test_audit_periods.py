@@ -68,7 +68,7 @@ def test_the_sentence_says_which_months_and_how() -> None:
     words = dict(zip(made["label"], made["words"], strict=True))
     assert words["2024-04"].startswith("From March to April 2024 the model got worse: ")
     assert words["2024-05"].startswith("From April to May 2024 the model got better: ")
-    assert words["2024-03"].startswith("From February to March 2024 no change beyond noise")
+    assert words["2024-03"].startswith("From February to March 2024: no significant change")
     for text in (to_html(found.document), found.to_markdown()):
         assert "From March to April 2024 the model got worse" in text
         assert "1 got worse, 1 got better" in text

@@ -36,9 +36,9 @@ def test_rows_said_never_to_happen_that_happened_are_a_finding(said):
     assert heads[0].observed == pytest.approx(5 / 300)
     assert heads[0].interval[1] < 0
     sentence = verdict(report_from(found.document)).sentence
-    assert "No error" not in sentence
+    assert "No significant miscal" not in sentence
     assert "300 rows" in sentence
-    assert "5 happened" in sentence
+    assert "5 events observed" in sentence
 
 
 def test_the_other_end_of_the_scale_is_judged_too():
@@ -123,7 +123,7 @@ def test_infinite_log_loss_is_shown_with_its_rows(tmp_path):
     again = miscal.auditing.record.Audit.load(tmp_path / "a.json")
     for each in (found, again):
         text = each.to_markdown()
-        assert "| Logarithmic loss | infinite |" in text
+        assert "| Log loss | infinite |" in text
         assert "The log loss is infinite: 5 events occurred in rows with predicted probability 0." in text
 
 

@@ -138,7 +138,7 @@ def test_a_tally_is_not_added_to_itself(table: Path, tmp_path: Path) -> None:
     one, two, both = (tmp_path / f"{name}.tally" for name in ("one", "two", "both"))
     assert run("summarize", table, *ROLES, "--out", one).exit_code == 0
     two.write_bytes(one.read_bytes())
-    refused("merge", one, two, "--out", both, saying="its rows would count twice")
+    refused("merge", one, two, "--out", both, saying="Its rows would count twice")
     done = run("merge", one, "--out", both)
     assert "of 1 table." in done.output
 
@@ -164,7 +164,7 @@ def test_small_cells_stay_out_of_a_comparison_and_the_saved_audit_can_be_compare
     saved, page, numbers = (tmp_path / name for name in ("june.miscal", "page.html", "page.json"))
     hide = ("--suppress-below", "20", "--effort", "quick", "--out", page)
     done = run("audit", table, *ROLES, *hide, "--save", saved)
-    assert "do not pass it on" in done.output
+    assert "do not share it" in done.output
     for command in (("audit", table, *ROLES, *hide), ("report", saved, "--suppress-below", 20, "--out", page)):
         done = run(*command, "--baseline", saved, "--json", numbers)
         assert done.exit_code == 0, done.output
@@ -283,7 +283,7 @@ def test_a_repair_says_how_it_is_applied_to_an_odd_column(table: Path, monkeypat
     roles = ("--outcome", "y", "--probability", "p, calibrated", "--effort", "quick", "--score-only")
     done = run("recalibrate", table.name, *roles)
     assert done.exit_code == 0, done.output
-    said = re.search(r"Repair new rows: miscal (.*)", done.output)
+    said = re.search(r"Apply to new data: miscal (.*)", done.output)
     assert said is not None
     again = run(*shlex.split(said[1].replace("FILE", table.name)))
     assert again.exit_code == 0, again.output
@@ -330,7 +330,7 @@ def test_one_baseline_serves_audit_page_and_check(table: Path, tmp_path: Path) -
             compared = json.loads(made.read_text())["comparison"]
             assert (len(compared["table"]["where"]) > 0) == (baseline == saved)
             assert compared["new"] == compared["gone"] == []
-            assert ("0 new, 0 gone" in done.output) == (baseline == numbers)
+            assert ("0 new, 0 resolved" in done.output) == (baseline == numbers)
             assert ("by findings alone" in page.read_text()) == (baseline == numbers)
     frame = pd.read_csv(table)
     frame.loc[frame.state == "CA", "y"] = 1
@@ -362,7 +362,7 @@ def test_a_handful_of_rows_is_not_called_clean(tmp_path: Path) -> None:
     path = tmp_path / "few.csv"
     pd.DataFrame(frame).to_csv(path, index=False)
     done = run("audit", path, *ROLES, "--effort", "quick", "--out", tmp_path / "page.html")
-    assert "The rows are too few to say much" in done.output
+    assert "The rows are too few to be conclusive" in done.output
 
 
 def test_scores_of_the_other_class_are_noted(table: Path, tmp_path: Path) -> None:
@@ -446,7 +446,7 @@ def test_a_column_that_gives_the_outcome_away_is_noted(
     frame.to_csv(table, index=False)
     run_quick = ("audit", table, *ROLES, "--effort", "quick", "--out", tmp_path / "page.html")
     output = " ".join(run(*run_quick).output.split())
-    assert "Set aside: drawn (a copy of the outcome" in output
+    assert "Excluded: drawn (a copy of the outcome" in output
     assert ("if it is a sampling weight, say so" in output) == isinstance(values[0], float)
     assert "gives the outcome away" not in run(*run_quick, "--ignore", "drawn").output
 

@@ -78,8 +78,8 @@ def test_the_whole_table_is_spoken_of_by_its_shape() -> None:
     found = audited(20_000, 7, slope=0.75)
     (whole,) = found.findings
     assert (whole.where, whole.form) == ("the whole table", "too extreme")
-    assert "more happened than predicted" not in whole.sentence
-    assert "more predicted than happened" not in whole.sentence
+    assert "more observed than predicted" not in whole.sentence
+    assert "more predicted than observed" not in whole.sentence
     assert "too extreme" in verdict(report_from(found.document)).sentence
 
 

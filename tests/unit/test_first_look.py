@@ -116,7 +116,7 @@ def test_the_terminal_names_what_is_set_aside(tmp_path: Path) -> None:
     table = _table()
     path = _csv({**table, "y_pred": (table["p"] > 0.5).astype(int)}, tmp_path / "t.csv")
     done = run("audit", path, "--outcome", "late", "--probability", "p", "--out", tmp_path / "r.html")
-    assert "Set aside: y_pred (the score, thresholded" in " ".join(done.stdout.split())
+    assert "Excluded: y_pred (the score, thresholded" in " ".join(done.stdout.split())
 
 
 def _games(kind: str, seed: int = 0) -> dict[str, Any]:

@@ -23,13 +23,13 @@ def test_a_model_card_says_what_a_reader_of_one_asks() -> None:
     found = audited()
     text = found.to_model_card()
     assert re.findall(r"^#+ .*", text, re.M) == [
-        "## Calibration", "### Where it is wrong", "### Where nothing was found", "### How it was measured",
+        "## Calibration", "### Where the model is miscalibrated", "### No significant gap", "### Method",
     ]  # fmt: skip
     heads = [finding for finding in found.findings if finding.real and not finding.parent]
     listed = re.findall(r"^\d\. \*\*(.*?)\*\*", text, re.M)
     assert listed == [head.where for head in heads[:5]]
     assert len(heads) > 5
-    assert f"{len(heads) - 5} further place" in text
+    assert f"{len(heads) - 5} further segment" in text
     assert f"| quiet | {100 * found.clean[0]['detectable']:.3g}" in text
     assert "4,000 rows of loans.csv" in text
     assert "not trained on these rows" in text
@@ -50,4 +50,4 @@ def test_a_model_card_of_rates_says_what_they_are_a_unit_of() -> None:
     table = {"claims": rng.poisson(0.2 * years), "rate": rng.uniform(0.1, 0.3, 2000), "years": years}
     named = {"outcome": "claims", "prediction": "rate", "response": "count", "exposure": "years"}
     text = miscal.audit(table, effort="quick", **named).to_model_card()
-    assert "- outcome claims, prediction rate, a unit of exposure years\n" in text
+    assert "- outcome claims, prediction rate, per unit of exposure years\n" in text

@@ -92,7 +92,7 @@ def test_an_audit_shows_its_cards_and_figures_worst_first(found: miscal.Audit) -
     assert "svg" in shown
     assert len(shown) < 400_000
     assert len(repr(found).splitlines()) <= 30
-    assert repr(found).splitlines()[0].startswith("Wrong in one place, state a")
+    assert repr(found).splitlines()[0].startswith("Miscalibrated in one segment, state a")
     assert not hasattr(found, "_repr_markdown_")
     card = found.findings[0]._repr_html_()
     assert found.findings[0].where in card
@@ -110,7 +110,7 @@ def test_notes_are_a_list_of_sentences(frame: pd.DataFrame, found: miscal.Audit)
 def test_a_repair_shows_its_page(frame: pd.DataFrame) -> None:
     predictions = Predictions(frame.y, frame.p, columns=frame[["state"]])
     fitted = recalibrate.PlattScaling().fit(frame.p, frame.y)
-    assert "Before and after the repair" in miscal.repair(predictions, fitted, effort="quick")._repr_html_()
+    assert "Before and after recalibration" in miscal.repair(predictions, fitted, effort="quick")._repr_html_()
 
 
 @pytest.mark.parametrize(

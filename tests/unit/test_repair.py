@@ -177,7 +177,7 @@ def test_the_command_writes_table_model_page_and_json(written: tuple[Path, Resul
     assert document["repaired_by"]["rows"] == 750
     assert {"where", "before", "after", "verdict"} <= set(document["repair"][0])
     page = (folder / "page.html").read_text()
-    assert "Before and after the repair" in page
+    assert "Before and after recalibration" in page
     assert "Calibration repair" in page  # and not an audit: the headline is of repaired probabilities
     assert "After the repair, " in page
     assert "(before the repair by " in page
@@ -207,7 +207,7 @@ def test_what_is_left_comes_first() -> None:
     places = [{"where": "here", "verdict": word, **gaps} for word in verdicts]
     document = report_from({"schema": "miscal.audit/1", "repaired_by": {}, "repair": places})
     found = re.findall(r"here: (\w+)", str(gap_pairs(document.repaired.places).marks))
-    assert found == ["new", "larger", "remaining", "smaller", "gone", "gone"]
+    assert found == ["new", "worsened", "unchanged", "improved", "resolved", "resolved"]
 
 
 def test_files_have_names_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -164,8 +164,8 @@ def test_the_adjusted_p_value_decides_over_the_raw_one() -> None:
 def test_the_kuiper_range_is_visible() -> None:
     walk = {"x": [0.0, 0.5, 1.0], "y": [0.0, 0.03, 0.01], "band": [0.0, 0.002, 0.003]}
     figure = cumulative(walk_of(walk))
-    assert "3%" in figure.svg
-    assert "Its range, 3.00%, is the Kuiper range" in figure.description
+    assert "3.00 pp" in figure.svg
+    assert "Their range, 3.00 pp, is the Kuiper statistic" in figure.description
     brackets = [e for e in parsed(figure).iter("line") if e.attrib["class"] == "bracket"]
     y = [float(brackets[0].attrib[key]) for key in ("y1", "y2")]
     heights = [float(pair.split(",")[1]) for pair in next(parsed(figure).iter("polyline")).attrib["points"].split()]
@@ -212,8 +212,8 @@ def test_levels_shown_are_the_strongest_and_say_how_many_there_are() -> None:
     }
     figure = field_levels({"table": table, "settings": {"field": "f"}})
     assert "level 17" in figure.svg
-    assert figure.note.startswith("10 of 40 levels")
-    assert figure.description == "40 levels, 1 beyond noise."
+    assert figure.note.startswith("10 of 40 categories")
+    assert figure.description == "40 categories, 1 beyond noise."
     assert len(figure.table["label"]) == many
 
 
@@ -252,7 +252,7 @@ def test_ten_thousand_levels_stay_small() -> None:
     table["observed"] = rng.random(10_000)
     figure = field_funnel({"table": table, "name": "f"})
     assert len(figure.svg) < 150_000
-    assert "600 of 10,000 levels" in figure.note
+    assert "600 of 10,000 categories" in figure.note
 
 
 def test_a_funnel_names_those_beyond_noise_that_are_furthest_out() -> None:
@@ -276,7 +276,7 @@ def test_a_gap_within_noise_has_no_signal_colour() -> None:
 def test_a_walk_without_a_band_is_drawn_and_the_exact_range_is_written() -> None:
     extra = {"cumulative": {"x": [0.0, 1.0], "y": [0.0, 0.02]}, "kuiper": 0.0213}
     figure = cumulative(ResultView.from_dict({"extra": extra}).walks[0])
-    assert "2.13%" in figure.svg
+    assert "2.13 pp" in figure.svg
     assert "band" not in figure.svg
     assert set(figure.table) == {"share_of_rows", "running_total"}
 
@@ -302,7 +302,7 @@ def test_running_totals_share_one_scale_in_deviations() -> None:
     ends = []
     for walk in walks:
         figure = cumulative(walk_of(walk), reach)
-        assert "deviations of noise" in figure.svg
+        assert "standard errors" in figure.svg
         assert figure.table["running_total"] == walk["y"]  # the data stay shares of the rows
         points = next(e for e in parsed(figure).iter("polyline") if "walk" in e.attrib["class"]).attrib["points"]
         first, last = (float(points.split()[k].split(",")[1]) for k in (0, -1))

@@ -202,36 +202,34 @@ def test_ten_thousand_levels_stay_below_the_limit() -> None:
     document["sections"]["field"].append({"name": "big", "value": 0.1, "noise_floor": 0.01, "table": table})
     text = to_html(document)
     assert len(text.encode()) < 1_500_000
-    assert "10 of 10,000 levels" in text
+    assert "10 of 10,000 categories" in text
 
 
 def test_forbidden_words_are_not_on_the_page() -> None:
     words = re.sub(r"<script.*?</script>|<style.*?</style>|<[^>]+>", " ", to_html(SAMPLE), flags=re.S).lower()
-    assert "proven" not in words
-    assert "excess" not in words
-    labels = re.findall(r"<(?:dt|th|h[1-4])[^>]*>([^<]+)<", to_html(SAMPLE))
-    assert not [label for label in labels if re.search(r"\b(ECE|AUC|MCE|UCE|VCE|PCOC|RCE)\b", label)]
+    for word in ("proven", "noise alone", "running total", "set aside", "not looked at"):
+        assert word not in words
 
 
 @pytest.mark.parametrize(
     ("score", "findings", "sentence"),
     [
-        ({"gap": {"value": -0.028, "p_value": 0.001}}, [], "Predictions are too low: 24.1% predicted, 26.9% happened."),
+        ({"gap": {"value": -0.028, "p_value": 0.001}}, [], "Predictions are too low: 24.1% predicted, 26.9% observed."),
         (
             {"gap": {"value": -0.028, "interval": [-0.05, 0.01]}},
             [],
-            "No error beyond noise: 24.1% predicted, 26.9% happened.",
+            "No significant miscalibration found: 24.1% predicted, 26.9% observed.",
         ),
         (
             {},
             [{"real": True, "where": "a"}],
-            "Within noise on average, wrong in one place, a: 24.1% predicted, 26.9% happened overall.",
+            "No significant gap overall, but miscalibrated in one segment, a: 24.1% predicted, 26.9% observed overall.",
         ),
-        ({}, [{"real": False}], "No error beyond noise: 24.1% predicted, 26.9% happened."),
+        ({}, [{"real": False}], "No significant miscalibration found: 24.1% predicted, 26.9% observed."),
         (
             {"kuiper": {"value": 0.02, "p_value": 0.01}, "slope": {"value": 0.8, "interval": [0.7, 0.9]}},
             [],
-            "Within noise on average, but the scores are too extreme: 24.1% predicted, 26.9% happened overall.",
+            "No significant gap overall, but the scores are too extreme: 24.1% predicted, 26.9% observed overall.",
         ),
     ],
 )
@@ -253,12 +251,15 @@ def of_all(findings: list[dict[str, Any]], **score: Any) -> dict[str, Any]:
 def test_what_is_beyond_noise_alone_and_not_among_all_tests_is_no_error() -> None:
     document = of_all([], **BENT)
     said = verdict(document)
-    assert (said.direction, said.sentence) == ("none", "No error beyond noise: 24.1% predicted, 24.2% happened.")
-    assert "Beyond noise taken alone, but not among all tests of this audit: Kuiper range." in said.support
-    assert "No place that was looked at is off beyond noise." in said.support
-    assert "Beyond noise taken alone" in key_numbers(document)
+    assert (said.direction, said.sentence) == (
+        "none",
+        "No significant miscalibration found: 24.1% predicted, 24.2% observed.",
+    )
+    assert "Significant only before multiple-testing correction: Kuiper statistic (ECCE-R)." in said.support
+    assert "No segment is significantly miscalibrated." in said.support
+    assert "Significant before correction" in key_numbers(document)
     nothing = of_all([], kuiper={"value": 0.02, "p_value": 0.3})
-    assert not any("taken alone" in sentence for sentence in verdict(nothing).support)
+    assert not any("before multiple" in sentence for sentence in verdict(nothing).support)
 
 
 def test_the_verdict_and_what_supports_it_count_the_same_places() -> None:
@@ -271,35 +272,40 @@ def test_the_verdict_and_what_supports_it_count_the_same_places() -> None:
     slope = {"slope": {"value": 1.1, "interval": [1.05, 1.2]}, **BENT}
     said = verdict(of_all([whole, *places], **slope))
     assert said.sentence == (
-        "Within noise on average, but the scores are not extreme enough, off by 2.00% on average along the score, and "
-        "wrong in 2 places: 24.1% predicted, 24.2% happened overall."
+        "No significant gap overall, but the scores are too moderate (ECE 2.00 pp), with 2 miscalibrated segments: "
+        "24.1% predicted, 24.2% observed overall."
     )
-    assert "The whole table and 2 places are off beyond noise." in said.support
-    assert "Beyond noise taken alone" not in key_numbers(of_all([whole], **slope))
-    assert "The whole table is off beyond noise." in verdict(of_all([whole], **slope)).support
+    assert "The whole table and 2 segments are significantly miscalibrated." in said.support
+    assert "Significant before correction" not in key_numbers(of_all([whole], **slope))
+    assert "The whole table is significantly miscalibrated." in verdict(of_all([whole], **slope)).support
     # A class alone, and an end of the scale beside another place.
-    assert verdict(of_all(places[1:])).sentence.startswith("Within noise on average, wrong in one place, class b")
+    assert verdict(of_all(places[1:])).sentence.startswith(
+        "No significant gap overall, but miscalibrated in one segment, class b"
+    )
     both = verdict(of_all([places[0], end]))
-    assert both.sentence.startswith("Within noise on average, wrong in 2 places, most in a")
-    assert "2 places are off beyond noise." in both.support
-    # Found by its walk along the score, whatever its numbers say by themselves.
-    assert verdict(of_all([whole])).sentence.startswith("Within noise on average, but wrong at some scores")
+    assert both.sentence.startswith("No significant gap overall, but miscalibrated in 2 segments; largest: a")
+    assert "2 segments are significantly miscalibrated." in both.support
+    # Found by its cumulative differences, whatever the other numbers are.
+    assert verdict(of_all([whole])).sentence.startswith("No significant gap overall, but miscalibrated at some scores")
 
 
 def test_a_place_that_is_right_on_average_is_named_by_its_form() -> None:
     ranges = [{"low": 0.5, "high": 1.0, "rows": 9, "events_off": 80.0}, {"low": 0.0, "high": 0.5, "events_off": -80.0}]
     bent = {"kind": "field", "where": "a", "form": "too extreme", "predicted": 0.5, "observed": 0.5}
     said = verdict(of_all([{**bent, "score_ranges": ranges, "explained": [{"real": True, "where": "b"}]}]))
-    assert said.sentence.startswith("Within noise on average, wrong in one place, a (too extreme): 24.1% predicted")
-    assert "1 place is off beyond noise; 1 other place is explained by it." in said.support
+    assert said.sentence.startswith("No significant gap overall, but miscalibrated in one segment, a (too extreme): 24")
+    counts = (
+        "1 segment is significantly miscalibrated; 1 overlapping segment is no longer significant once it is corrected."
+    )
+    assert counts in said.support
 
 
 def test_an_infinite_loss_is_said_to_be_infinite_and_not_left_out() -> None:
     done = {"name": "Blend", "score": {"log_loss": [None, 0.3], "brier": [0.2, 0.1]}, "rows": 50, "fitted_rows": 1}
     page = to_html({**SAMPLE, "repaired_by": done | {"log_loss_change": {"value": None, "interval": [None, None]}}})
-    assert "The logarithmic loss is infinite where the table has none: something that was ruled out happened." in page
+    assert "The log loss is infinite where the table shows no value" in page
     assert "changes by" not in page
-    assert "Blend was fitted on 1 row and judged on 50 others." in page
+    assert "Blend was fitted on 1 row and evaluated on 50 held-out rows." in page
 
 
 def test_steps_that_could_not_be_compared_are_not_counted() -> None:
@@ -326,13 +332,13 @@ def test_a_comparison_shows_changes_that_its_rounded_gaps_hide() -> None:
         "change": [-0.0006],
     }
     page = to_html({**SAMPLE, "comparison": {"paired": True, "table": table, "better": ["a"]}})
-    assert "Change of its size" in page
-    assert "−0.060 points" in page
+    assert "Change of |gap|" in page
+    assert "−0.060 pp" in page
 
 
 def test_the_smallest_gap_that_would_have_been_seen_is_in_points() -> None:
     text = to_model_card({**SAMPLE, "clean": [{"where": "sex", "detectable": 0.0182}]})
-    assert "| sex | 1.8 points |" in text
+    assert "| sex | 1.8 pp |" in text
 
 
 def test_whole_numbers_with_missing_values_are_named_alike_everywhere() -> None:
@@ -419,19 +425,19 @@ def test_writing_where_there_is_no_folder_says_so(tmp_path: Path) -> None:
 
 def test_markdown_holds_the_verdict_the_findings_and_the_columns() -> None:
     text = to_markdown(SAMPLE)
-    assert text.startswith("# Predictions are too high: 25.1% predicted, 22.6% happened.\n")
-    assert "## Where it is wrong" in text
+    assert text.startswith("# Predictions are too high: 25.1% predicted, 22.6% observed.\n")
+    assert "## Where the model is miscalibrated" in text
     assert "## Column by column" in text
-    assert "Tested and clean: gate, crew base." in text
+    assert "No significant gap: gate, crew base." in text
     tables = [line for line in text.splitlines() if line.startswith("|")]
     assert all(line.count("|") in (6, 7, 13) for line in tables)
 
 
 def test_the_page_says_when_the_predicted_class_is_judged() -> None:
     document = copy.deepcopy(SAMPLE)
-    assert "being right" not in to_html(document)
+    assert "compared with accuracy" not in to_html(document)
     document["sections"]["score"][0]["settings"]["target"] = "top"
-    assert "confidence in the predicted class with being right" in to_html(document)
+    assert "confidence in the predicted class, compared with accuracy" in to_html(document)
 
 
 def test_a_column_named_as_its_role_is_said_once_in_the_masthead() -> None:
@@ -441,12 +447,12 @@ def test_a_column_named_as_its_role_is_said_once_in_the_masthead() -> None:
         return re.sub("<[^>]*>", "", page[page.index("<header") : page.index("</header>")])
 
     assert masthead().endswith("outcome late probability")
-    assert " ".join(masthead(repaired_by={"name": "x"}).split()).endswith("repaired probability")
+    assert " ".join(masthead(repaired_by={"name": "x"}).split()).endswith("recalibrated probability")
 
 
 def test_the_codes_of_findings_are_explained_above_the_first_card() -> None:
     page = to_html(SAMPLE)
-    assert page.index("MC101 to MC601: the kind of a finding") < page.index('class="badge"')
+    assert page.index("MC101 to MC601: finding codes") < page.index('class="badge"')
 
 
 def test_a_date_in_the_title_of_a_card_stays_on_one_line() -> None:
@@ -611,15 +617,15 @@ def test_a_baseline_with_a_part_of_another_kind_is_refused(tmp_path: Path, part:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ({}, "outcomes drawn from the predictions themselves"),
-        ({"response": "count"}, "judged by the residuals themselves"),
-        ({"cluster": "patient"}, "judged by sums over whole clusters"),
+        ({}, "outcomes simulated from the predictions"),
+        ({"response": "count"}, "sign flips of the residuals"),
+        ({"cluster": "patient"}, "computed from sums over whole clusters"),
     ],
 )
 def test_the_method_says_which_noise_it_was(data: dict[str, Any], said: str) -> None:
     page = to_html({**SAMPLE, "data": {**SAMPLE["data"], **data}})
     assert said in page
-    assert page.count("drawn from the predictions themselves") == (not data)
+    assert page.count("simulated from the predictions") == (not data)
 
 
 def test_all_of_the_prose_is_said() -> None:

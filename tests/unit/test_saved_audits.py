@@ -32,7 +32,7 @@ def test_saved_audits_are_shown_from_the_command_line(tmp_path: Path) -> None:
     assert again.exit_code == 0, again.output
     assert (tmp_path / "a.html").read_text() == (tmp_path / "b.html").read_text()
     shown = CliRunner().invoke(main, ["report", files[1], "--baseline", files[0], "--out", str(tmp_path / "c.html")])
-    assert "Against the baseline" in shown.output
+    assert "Compared with the baseline" in shown.output
     hiding = ["--suppress-below", "500", "--out", str(tmp_path / "d.html")]
     hidden = CliRunner().invoke(main, ["report", files[0], *hiding])
     assert hidden.exit_code == 0

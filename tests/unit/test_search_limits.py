@@ -128,14 +128,14 @@ def test_page_text_terminal_and_json_tell_what_was_left_out(tmp_path):
     made = json.loads(document.read_text())
     entry = next(one for one in made["left_out"] if one["what"] == "pairs")
     plain = " ".join(said.output.split())
-    assert f"Not looked at: {entry['count']} pairs" in plain
+    assert f"Not tested: {entry['count']} pairs" in plain
     assert entry["reason"] in plain
     html = page.read_text()
     assert 'id="left-out"' in html
     assert entry["where"][0] in html
     assert f'data-label="Names" data-key="{entry["count"]}"' in html  # of columns, of pairs: whatever is named
     text = miscal.Audit.load(document).to_markdown()
-    assert "Not looked at" in text
+    assert "Not tested" in text
     assert entry["reason"] in text
 
 

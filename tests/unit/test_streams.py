@@ -189,9 +189,9 @@ def test_the_first_line_says_form_and_size(table: Path) -> None:
     g = rng.choice(["a", "b", "c"], 20_000)
     y = rng.random(20_000) < p + 0.08 * (g == "a") - 0.04 * (g != "a")
     text = miscal.audit({"y": y, "p": p, "g": g}, outcome="y", probability="p", effort="quick").to_markdown()
-    assert first.startswith("Wrong in one place, g b (41.4% predicted, 20.7% happened)"), first
-    assert ", most in g a (39.8% predicted, 48.0% happened)" in text.split("\n")[0], text.split("\n")[0]
+    assert first.startswith("Miscalibrated in one segment, g b (41.4% predicted, 20.7% observed)"), first
+    assert "; largest: g a (39.8% predicted, 48.0% observed)" in text.split("\n")[0], text.split("\n")[0]
     p = rng.beta(3, 3, 20_000)
     extreme = 1 / (1 + np.exp(-2 * np.log(p / (1 - p))))
     text = miscal.audit({"y": rng.random(20_000) < p, "p": extreme}, outcome="y", probability="p").to_markdown()
-    assert text.startswith("# Within noise on average, but the scores are too extreme, off by 9.4"), text.split("\n")[0]
+    assert text.startswith("# No significant gap overall, but the scores are too extreme (ECE 9.4"), text.split("\n")[0]
