@@ -285,4 +285,4 @@ def test_a_score_that_is_too_extreme_is_said_so() -> None:
     assert [f.where for f in found.findings if f.real and not f.parent] == ["the whole table"]
     text = found.to_markdown()
     assert text.startswith("# No significant gap overall, but the scores are too extreme"), text.splitlines()[0]
-    assert "Along the score the predictions are off by 7.11% on average" in text
+    assert "Expected calibration error (ECE): 7.11 pp" in text

@@ -176,7 +176,7 @@ def test_the_command_prints_and_writes_the_periods(tmp_path: Path) -> None:
         main, ["audit", str(tmp_path / "t.csv"), *options, "--time", "when", "--json", str(tmp_path / "r.json")]
     )
     assert done.exit_code == 0, done.output
-    assert "Calibration by month: 6 months" in done.output
+    assert "of 6 months" in done.output
     assert "From March to April 2024 the model got worse" in " ".join(done.output.split())
     assert json.loads((tmp_path / "r.json").read_text())["sections"]["period"][0]["table"]["verdict"][3] == "worse"
     refused = CliRunner().invoke(main, ["audit", str(tmp_path / "t.csv"), *options, "--every", "week"])

@@ -178,9 +178,9 @@ def test_the_command_writes_table_model_page_and_json(written: tuple[Path, Resul
     assert {"where", "before", "after", "verdict"} <= set(document["repair"][0])
     page = (folder / "page.html").read_text()
     assert "Before and after recalibration" in page
-    assert "Calibration repair" in page  # and not an audit: the headline is of repaired probabilities
-    assert "After the repair, " in page
-    assert "(before the repair by " in page
+    assert "Recalibration report" in page  # and not an audit: the headline is of recalibrated probabilities
+    assert "After recalibration, " in page
+    assert " before recalibration)" in page
     assert page == to_html(document)  # the page holds nothing that the JSON does not
     assert sorted(path.name for path in folder.iterdir()) == [
         "in.parquet",

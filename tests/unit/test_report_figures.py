@@ -213,7 +213,7 @@ def test_levels_shown_are_the_strongest_and_say_how_many_there_are() -> None:
     figure = field_levels({"table": table, "settings": {"field": "f"}})
     assert "level 17" in figure.svg
     assert figure.note.startswith("10 of 40 categories")
-    assert figure.description == "40 categories, 1 beyond noise."
+    assert figure.description == "40 categories, 1 with a significant gap."
     assert len(figure.table["label"]) == many
 
 
@@ -309,7 +309,7 @@ def test_running_totals_share_one_scale_in_deviations() -> None:
         ends.append(first - last)
     assert ends[0] == pytest.approx(-10 * ends[1], abs=2.0)
     unknown = cumulative(walk_of({"x": [0.0, 1.0], "y": [0.0, 0.1]}), reach)
-    assert "so far (of all rows)" in unknown.svg  # without noise there is no deviation
+    assert "observed (pp)" in unknown.svg  # without a band there is no standard error
 
 
 @pytest.mark.parametrize("name", ["AIRBUS INDUSTRIE OF EUROPE", "w" * 60, "short", "MMMMMMMMMMMMMMMMMM"])

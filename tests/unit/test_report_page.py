@@ -318,8 +318,9 @@ def test_steps_that_could_not_be_compared_are_not_counted() -> None:
         "change": [0.0] * 4,
     }
     (entry,) = audited(sections={"period": [{"table": table, "extra": {"every": "month"}}]}).of("period")
-    assert entry.said() == (
-        "4 months, none of them off beyond noise. Of 2 steps that could be compared: none changed beyond noise."
+    assert entry.period_summary() == (
+        "No significant miscalibration in any of 4 months. "
+        "Of 2 steps that could be compared, none changed significantly."
     )
 
 

@@ -133,7 +133,7 @@ def test_page_text_terminal_and_json_tell_what_was_left_out(tmp_path):
     html = page.read_text()
     assert 'id="left-out"' in html
     assert entry["where"][0] in html
-    assert f'data-label="Names" data-key="{entry["count"]}"' in html  # of columns, of pairs: whatever is named
+    assert f'data-label="Count" data-key="{entry["count"]}"' in html  # of columns, of pairs: whatever is named
     text = miscal.Audit.load(document).to_markdown()
     assert "Not tested" in text
     assert entry["reason"] in text

@@ -87,7 +87,7 @@ def test_a_defect_is_one_line_and_status_3(table: Path, monkeypatch: pytest.Monk
     assert done.exit_code == 3
     lines = done.stderr.splitlines()
     assert len(lines) == 1
-    assert lines[0].startswith("miscal: a defect: ZeroDivisionError: float division by zero (test_streams.py:")
+    assert lines[0].startswith("miscal: internal error: ZeroDivisionError: float division by zero (test_streams.py:")
     assert "report" in lines[0]
 
 
@@ -164,7 +164,7 @@ def test_the_top_class_is_named(tmp_path: Path) -> None:
     text = miscal.audit(read, effort="quick").to_markdown()
     assert text.startswith("# The top class's confidence is too high: ")
     first = text.splitlines()[0]
-    assert first.endswith("right.")
+    assert first.endswith("correct.")
     assert "mean confidence" in first
 
 

@@ -97,7 +97,7 @@ def shown_lines(document: AuditReport) -> list[str]:
     rest += [f"Note: {note}" for note in document.notes]
     for result in document.of("period"):
         changed, left = result.changed(MOST_LISTED)
-        rest += [f"{result.name}: {result.said()}", *changed]
+        rest += [f"{result.name}: {result.period_summary()}", *changed]
         rest += [f"... and {left} smaller in the report."] if left > 0 else []
     compared = document.comparison
     if compared is not None:

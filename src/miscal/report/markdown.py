@@ -148,7 +148,7 @@ def _period(result: ResultView) -> list[str]:
     changed, left = result.changed(MOST)
     return [
         f"## {quoted(result.name or 'Over time')}",
-        result.said(),
+        result.period_summary(),
         _bullets(map(spoken, changed)),
         _more(left, "smaller step", "in the table"),
         spoken(result.note),

@@ -70,9 +70,15 @@ class Cells:
         without_p = np.where(np.isnan(self.gap_low), by_band, by_interval)
         return np.where(np.isnan(self.p_value), without_p, self.p_value <= self.level)
 
-    def said(self, what: str) -> str:
-        """How many there are, and how many of them are beyond noise."""
-        return f"{plural(len(self), what)}, {self.beyond.sum()} beyond noise."
+    def summary(self, noun: str, several: str = "") -> str:
+        """How many cells there are, and how many of them have a significant gap.
+
+        Parameters
+        ----------
+        noun, several : str
+            What a cell is called, and what cells are called where that is not the noun and an s.
+        """
+        return f"{plural(len(self), noun, several)}, {self.beyond.sum()} with a significant gap."
 
     def strength(self) -> Floats:
         """What orders cells: events off at least (the interval's nearer end) where positive, then raw events off."""
@@ -232,22 +238,23 @@ class ResultView:
     def _column_type(self) -> ColumnType:
         return column_type(str(self.extra.get("column_kind")))
 
-    def said(self) -> str:
-        """How many periods are off beyond noise, and how many steps changed: the sentence that a section opens with."""
+    def period_summary(self) -> str:
+        """How many periods are significantly miscalibrated, and how many steps changed significantly."""
         verdicts = self.table["verdict"]
-        off = sum(finite(p) <= self.level for p in self.table["p_adjusted"])
-        dated = plural(len(verdicts) - verdicts.count("no date"), self.every)
-        text = f"{dated}, {off or 'none'} of them off beyond noise."
+        n_significant = sum(finite(p) <= self.level for p in self.table["p_adjusted"])
+        periods = plural(len(verdicts) - verdicts.count("no date"), self.every)
+        text = f"Significant miscalibration in {n_significant} of {periods}."
+        if not n_significant:
+            text = f"No significant miscalibration in any of {periods}."
         counts = {verdict: verdicts.count(verdict) for verdict in CHANGED}
         steps = sum(counts.values()) + verdicts.count("same")
-        became = ", ".join(f"{many} {BECAME[verdict]}" for verdict, many in counts.items() if many)
+        changes = ", ".join(f"{many} {BECAME[verdict]}" for verdict, many in counts.items() if many)
         if not steps:
             return f"{text} No two of them could be compared."
-        told = became or "none changed beyond noise"
-        return f"{text} Of {plural(steps, 'step')} that could be compared: {told}."
+        return f"{text} Of {plural(steps, 'step')} that could be compared, {changes or 'none changed significantly'}."
 
     def changed(self, most: int) -> tuple[list[str], int]:
-        """The sentence of each step that changed beyond noise, in time, of the `most` largest; how many are left."""
+        """The sentences of the `most` largest significant steps, ordered by time, and how many others there are."""
         said = self.table["words"]
         change = floats(self.table["change"])
         found = [i for i, verdict in enumerate(self.table["verdict"]) if verdict in CHANGED and said[i]]

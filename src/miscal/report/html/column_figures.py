@@ -70,7 +70,7 @@ def variable(result: ResultView, size: Ends = _CARD) -> Figure:
     chart.line(steps, np.repeat(predicted, 2), "predicted")
     _dots(chart, result, observed, low, high)
     title = f"{result.column}: observed and predicted, by {every}"
-    return Figure("variable", title, ranges.said(every), size, chart.marks, ranges.table())
+    return Figure("variable", title, ranges.summary(every), size, chart.marks, ranges.table())
 
 
 def _gaps(result: ResultView) -> Figure:
@@ -92,7 +92,7 @@ def _gaps(result: ResultView) -> Figure:
     named = [verdicts[i].replace("moved", "changed direction") for i in changed]
     chart.names(np.add(changed, 0.5), named, 33.0)
     title = f"{result.column}: predicted minus observed, by {result.every}"
-    return Figure("periods", title, cells.said(result.every), _WIDE, chart.marks)
+    return Figure("periods", title, cells.summary(result.every), _WIDE, chart.marks)
 
 
 def periods(result: ResultView) -> tuple[Figure, Figure]:
@@ -156,7 +156,9 @@ def field_levels(result: ResultView) -> Figure:
     said = f"{many} of {len(every):,} categories: those with the largest gaps."
     note = said if many < len(every) else ""
     frame = (_WIDTH, bottom + 24)
-    return Figure("field", title, every.said("category"), frame, chart.marks, every.table(), note)
+    return Figure(
+        "field", title, every.summary("category", "categories"), frame, chart.marks, every.table(), note
+    )
 
 
 def field_funnel(result: ResultView) -> Figure:
@@ -196,7 +198,7 @@ def field_funnel(result: ResultView) -> Figure:
     chart.bottom("Rows of the category", lambda tick: marks.numbers(float(f"{10**tick:.2g}")))
     said = f"{len(drawn):,} of {len(every):,} categories drawn, the significant ones first."
     note = said if len(drawn) < len(every) else ""
-    return Figure("funnel", title, every.said("category"), frame, chart.marks, note=note)
+    return Figure("funnel", title, every.summary("category", "categories"), frame, chart.marks, note=note)
 
 
 def cumulative(walk: CumulativeDifferences, reach: Ends | None = None) -> Figure:

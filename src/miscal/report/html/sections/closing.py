@@ -42,7 +42,7 @@ def _period(result: ResultView) -> Safe:
     smaller = f"{wording.plural(left, 'smaller step is', 'smaller steps are')} in the table."
     return tag(
         "div",
-        lead(result.said()),
+        lead(result.period_summary()),
         tag("ul", steps, class_="told", data_fold=4) if steps else None,
         quiet(smaller) if left else None,
         tag("p", name(result.note, 600), class_="note") if result.note else None,
