@@ -32,7 +32,7 @@ NEW_KEYS: frozenset[str] = frozenset({"coded_notes", "coded_note", "coded_reason
 PROSE = frozenset(
     {
         "notes", "reason", "headline", "sentence", "hint", "ask", "line", "noun", "definition_words",
-        "no_p_value", "verdict_text", "title", "text",
+        "no_p_value", "verdict_text", "title", "text", "words",
         "failed",
     }
 )  # fmt: skip
