@@ -291,7 +291,9 @@ def _tile(key: str, number: Measure, document: AuditReport) -> Safe:
     lines: list[str] = []
     if not math.isnan(number.p_value) or not math.isnan(number.low):
         significant = "Significant before correction" if document.quiet else "Significant"
-        lines.append(significant if number.significant(document.level, _KEY_NUMBERS[key]) else "Not significant")
+        lines.append(
+            significant if number.significant(document.level, _KEY_NUMBERS[key]) else "Not significant"
+        )
     if not math.isnan(number.noise_floor):
         lines.append(f"{write(number.noise_floor)} expected for a calibrated model")
     elif not math.isnan(number.low):
