@@ -21,15 +21,19 @@ from miscal.recalibrate.softmax_fit import clipped_log, softmax
 from miscal.recalibrate.training_sample import TrainingSample
 from miscal.stats.isotonic import assign_folds
 
-MIN_BLEND_WEIGHT = 0.05  # a member of less weight is left out
+#: A member of less weight is left out of a blend.
+MIN_BLEND_WEIGHT = 0.05
 MAX_SLSQP_ITERATIONS = 200
-
-
-def _are_weights(given: Any) -> bool:
-    return np.ndim(given) == 1 and all(0.0 <= each <= 1.0 for each in given) and abs(sum(given) - 1.0) <= 1e-6
-
+#: How far the sum of given weights may be from 1.
+WEIGHT_SUM_TOLERANCE = 1e-6
 
 LIST_REQUIREMENT = "must be a list of recalibrators, such as [SamplingCorrection(rate=0.1), PlattScaling()]"
+
+
+def _are_weights(value: Any) -> bool:
+    if np.ndim(value) != 1 or not all(0.0 <= weight <= 1.0 for weight in value):
+        return False
+    return bool(abs(sum(value) - 1.0) <= WEIGHT_SUM_TOLERANCE)
 
 
 class Chain(Recalibrator):
@@ -40,20 +44,19 @@ class Chain(Recalibrator):
 
     Parameters
     ----------
-    steps : list of recalibrators
-        Those given are not changed.
+    steps : list of Recalibrator
+        They are copied, not changed.
 
     Attributes
     ----------
-    steps_ : list of fitted recalibrators
+    steps_ : list of Recalibrator
+        Fitted.
 
     Examples
     --------
     >>> from miscal.recalibrate import Chain, HistogramBinning, SamplingCorrection
-    >>> fixed = Chain([SamplingCorrection(rate=0.5), HistogramBinning(bins=2)]).fit(
-    ...     [0.5, 0.6, 0.9], [0, 1, 1]
-    ... )
-    >>> fixed.predict_proba([0.55])[:, 1]
+    >>> chain = Chain([SamplingCorrection(rate=0.5), HistogramBinning(bins=2)])
+    >>> chain.fit([0.5, 0.6, 0.9], [0, 1, 1]).predict_proba([0.55])[:, 1]
     array([0.5])
     """
 
@@ -64,11 +67,11 @@ class Chain(Recalibrator):
 
     @property
     def uses_columns(self) -> bool:  # type: ignore[override]
-        """Whether X is looked at."""
+        """Whether any step uses columns."""
         return any(step.uses_columns for step in self.steps)
 
     def check_state(self) -> None:
-        """Refuse steps that do not belong to the parameters."""
+        """Reject steps that do not belong to the parameters."""
         if [type(step) for step in self.steps_] != [type(step) for step in self.steps]:
             raise ValueError("the fitted steps are not those of the parameters")
 
@@ -76,9 +79,9 @@ class Chain(Recalibrator):
         self.steps_ = []
         probability = sample.probability
         for step in self.steps:
-            made = step.fit_copy(replace(sample, probability=probability))
-            self.steps_.append(made)
-            probability = _next_probability(made, probability, sample.columns)
+            fitted = step.fit_copy(replace(sample, probability=probability))
+            self.steps_.append(fitted)
+            probability = _next_probability(fitted, probability, sample.columns)
 
     def _map_with_columns(self, probability: Floats, columns: Columns) -> Floats:
         for step in self.steps_:
@@ -93,35 +96,37 @@ class Chain(Recalibrator):
 
 
 def _next_probability(step: Recalibrator, probability: Floats, columns: Columns) -> Floats:
-    """The probabilities that the next step sees: (n,) of two classes."""
-    found = step.map_checked(probability, columns)
-    return found[:, 1].copy() if probability.ndim == 1 else found
+    """The probabilities that the next step is given: (n,) of two classes."""
+    mapped = step.map_checked(probability, columns)
+    return mapped[:, 1].copy() if probability.ndim == 1 else mapped
 
 
 class Blend(Recalibrator):
-    """Mix recalibrators: ln P is the weighted mean of their ln P, less a constant that makes rows sum to 1.
+    """Blend recalibrators: ln P is the weighted mean of their ln P, less a constant that makes rows sum to 1.
 
     The weights are at least 0, sum to 1 and minimise the log loss of cross-fitted predictions: each member is fitted on
-    all folds but one and speaks for the one left out. Members that get less than 0.05 are left out and the others are
-    weighed again; then the members that are left are fitted on all rows. Probabilities are held at 1e-12 or more. With
-    two classes that is a mean of logits. Keeps the ranking where all its members do and there are two classes.
+    all folds but one and predicts the one left out. Members whose weight is less than 0.05 are left out and the others'
+    weights are fitted again; then the members that are left are fitted on all rows. Probabilities are clipped to at
+    least 1e-12. With two classes the blend is a mean of logits. Keeps the ranking where all its members do and there
+    are two classes.
 
     Parameters
     ----------
     recalibrators : list of Recalibrator
-        What is mixed; those given are not changed.
-    cv : int
+        What is blended; they are copied, not changed.
+    cv : int, default=5
         Number of folds.
-    random_state : int
-        Of the folds.
-    weights : list of numbers that sum to 1, one a recalibrator, optional
-        Given, none are learned.
+    random_state : int, default=0
+        Seed of the folds.
+    weights : list of float, optional
+        One per recalibrator, with sum 1. With them, none are fitted.
 
     Attributes
     ----------
-    weights_ : (members,)
-    members_ : list of fitted Recalibrator
-        Those with a weight.
+    weights_ : (members,) array
+        Above 0.
+    members_ : list of Recalibrator
+        Those with a weight, fitted.
 
     Examples
     --------
@@ -142,50 +147,50 @@ class Blend(Recalibrator):
 
     @property
     def uses_columns(self) -> bool:  # type: ignore[override]
-        """Whether any member looks at columns."""
-        return any(each.uses_columns for each in self.recalibrators)
+        """Whether any member uses columns."""
+        return any(recalibrator.uses_columns for recalibrator in self.recalibrators)
 
     def check_state(self) -> None:
-        """Refuse weights that are none."""
+        """Reject weights that do not belong to the members or do not sum to 1."""
         if len(self.weights_) != len(self.members_) or not _are_weights(self.weights_):
-            raise ValueError("the weights must be one a member and sum to 1")
+            raise ValueError("the weights must be one per member and sum to 1")
 
     def _fit(self, sample: TrainingSample) -> None:
         if self.weights is None:
             folds = assign_folds(sample.rows, self.cv, random_state=self.random_state)
-            seen = [cross_fitted(each, sample, folds)[0] for each in self.recalibrators]
-            weights = blend_weights(clipped_log(np.stack(seen)), sample.outcome, sample.weights)
+            held_out = [cross_fitted(recalibrator, sample, folds)[0] for recalibrator in self.recalibrators]
+            weights = blend_weights(clipped_log(np.stack(held_out)), sample.outcome, sample.weights)
         else:
             weights = np.asarray(self.weights, np.float64)
         if len(weights) != len(self.recalibrators):
-            raise refusal("must be one a recalibrator", "'weights'", got=f"got {len(weights)}")
-        kept = np.flatnonzero(weights)
-        self.weights_ = weights[kept]
-        self.members_ = [self.recalibrators[i].fit_copy_quietly(sample) for i in kept]
+            raise refusal("must be one per recalibrator", "'weights'", got=f"got {len(weights)}")
+        members = np.flatnonzero(weights)
+        self.weights_ = weights[members]
+        self.members_ = [self.recalibrators[member].fit_copy_quietly(sample) for member in members]
 
     def _map_with_columns(self, probability: Floats, columns: Columns) -> Floats:
-        total = np.zeros((len(probability), self.n_classes_))
+        logs = np.zeros((len(probability), self.n_classes_))
         for weight, member in zip(self.weights_, self.members_, strict=True):
-            total += weight * clipped_log(member.map_checked(probability, columns))
+            logs += weight * clipped_log(member.map_checked(probability, columns))
         if probability.ndim == 1:
-            return sigmoid(total[:, 1] - total[:, 0])
-        return softmax(total)[0]
+            return sigmoid(logs[:, 1] - logs[:, 0])
+        return softmax(logs)[0]
 
     def _keeps_ranking(self) -> bool:
         members = self.members_ if self.is_fitted() else self.recalibrators
-        return all(each.keeps_ranking for each in members)
+        return all(member.keeps_ranking for member in members)
 
     def _formula(self) -> nodes.Formula:
         """The mean of the members' logits; each member has a name, because it is used twice."""
         names = [nodes.Name(f"member_{i}") for i in range(len(self.members_))]
         terms: nodes.Terms = ()
         for weight, name in zip(self.weights_.tolist(), names, strict=True):
-            own, other = nodes.logs_of_classes(name)
-            terms += (weight, own), (-weight, other)
-        found: nodes.Node = nodes.Sigmoid(nodes.Linear(terms))
+            log_event, log_other = nodes.logs_of_classes(name)
+            terms += (weight, log_event), (-weight, log_other)
+        formula: nodes.Node = nodes.Sigmoid(nodes.Linear(terms))
         for name, member in zip(names, self.members_, strict=True):
-            found = nodes.named(name.name, member.formula(), found)
-        return found
+            formula = nodes.named(name.name, member.formula(), formula)
+        return formula
 
     def _summary(self) -> str:
         """The members with their weights, the largest first."""
@@ -194,35 +199,50 @@ class Blend(Recalibrator):
 
 
 def blend_weights(logs: Floats, outcome: Array, weight: Floats) -> Floats:
-    """Weights (members,) on the simplex of least log loss for ln P (members, n, K); those below 0.05 become 0."""
-    found = _simplex_minimum(logs, outcome, weight)
-    kept = np.flatnonzero(found >= MIN_BLEND_WEIGHT)
-    if 0 < len(kept) < len(found):
-        again = _simplex_minimum(logs[kept], outcome, weight)
-        found = np.zeros(len(found))
-        found[kept] = np.where(again >= MIN_BLEND_WEIGHT, again, 0.0)
-    return np.asarray(found / found.sum())
+    """Weights on the simplex of least log loss of a blend; those below 0.05 become 0.
+
+    Parameters
+    ----------
+    logs : (members, n, K) array
+        Log-probabilities of each member.
+    outcome : (n,) array of int
+        Classes.
+    weight : (n,) array
+        Of the rows.
+
+    Returns
+    -------
+    (members,) array
+        With sum 1.
+    """
+    shares = _simplex_minimum(logs, outcome, weight)
+    members = np.flatnonzero(shares >= MIN_BLEND_WEIGHT)
+    if 0 < len(members) < len(shares):
+        refitted = _simplex_minimum(logs[members], outcome, weight)
+        shares = np.zeros(len(shares))
+        shares[members] = np.where(refitted >= MIN_BLEND_WEIGHT, refitted, 0.0)
+    return np.asarray(shares / shares.sum())
 
 
 def _simplex_minimum(logs: Floats, outcome: Array, weight: Floats) -> Floats:
     """Minimise the convex loss on the simplex."""
     share = weight / weight.sum()
-    own = logs[:, np.arange(len(outcome)), outcome] @ share
+    observed_logs = logs[:, np.arange(len(outcome)), outcome] @ share
 
     def evaluate(weights: Floats) -> tuple[float, Floats]:
-        likely, log_sum = softmax(np.tensordot(weights, logs, axes=1))
-        likely *= share[:, None]
-        return share @ log_sum - weights @ own, np.einsum("mnk,nk->m", logs, likely) - own
+        probability, log_sum = softmax(np.tensordot(weights, logs, axes=1))
+        probability *= share[:, None]
+        loss = share @ log_sum - weights @ observed_logs
+        return loss, np.einsum("mnk,nk->m", logs, probability) - observed_logs
 
-    start = np.full(len(logs), 1.0 / len(logs))
-    found = optimize.minimize(
+    optimum = optimize.minimize(
         evaluate,
-        start,
+        np.full(len(logs), 1.0 / len(logs)),
         jac=True,
         method="SLSQP",
         bounds=[(0.0, 1.0)] * len(logs),
-        constraints={"type": "eq", "fun": lambda w: w.sum() - 1.0, "jac": np.ones_like},
+        constraints={"type": "eq", "fun": lambda weights: weights.sum() - 1.0, "jac": np.ones_like},
         options={"maxiter": MAX_SLSQP_ITERATIONS, "ftol": 1e-9},
     ).x
-    held = np.clip(found, 0.0, 1.0)
-    return np.asarray(held / held.sum())
+    clipped = np.clip(optimum, 0.0, 1.0)
+    return np.asarray(clipped / clipped.sum())

@@ -1,4 +1,4 @@
-"""TODO newton."""
+"""Newton's method with step control, for losses that may fall towards infinity."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -9,9 +9,11 @@ from miscal.data.arrays import Array, Floats
 from miscal.metrics.losses import SMALL_STEP, descended
 from miscal.recalibrate.training_sample import FitResult
 
-Derivatives: TypeAlias = tuple[float, Floats, Floats]  # loss, gradient and Hessian at a point
+#: Loss, gradient and Hessian at a point.
+Derivatives: TypeAlias = tuple[float, Floats, Floats]
 
-MIN_CURVATURE = 1e-12  # curvature for each unit of weight below which a direction is not followed
+#: Directions whose curvature per unit of weight is less than this are not followed.
+MIN_CURVATURE = 1e-12
 
 
 def newton_minimise(
@@ -22,20 +24,42 @@ def newton_minimise(
     free: Array | bool = True,
     target: Floats | float = 0.0,
 ) -> FitResult:
-    """Minimise loss(theta) + sum_j penalty_j (theta_j - target_j)^2 / 2; also whether it falls towards infinity.
+    """Minimise loss(theta) + sum_j penalty_j (theta_j - target_j)^2 / 2.
 
-    `evaluate` gives the loss, its gradient and Hessian; `total` is the sum of the weights. Parameters outside `free`
-    keep their start. A direction whose curvature per unit of weight is under 1e-12 is not followed: collinear features
-    keep the share they started with, and separable classes stop at certainty instead of overflowing.
+    A direction whose curvature per unit of weight is under 1e-12 is not followed: collinear features keep the share
+    they started with, and separable classes stop where the loss is flat instead of overflowing.
+
+    Parameters
+    ----------
+    evaluate : callable
+        Gives the loss, its gradient and Hessian at a point.
+    start : (d,) array
+        Where to start.
+    total : float
+        Sum of the weights.
+    penalty : float or (d,) array, default=0.0
+        Of each parameter.
+    free : bool or (d,) array of bool, default=True
+        Parameters that may move; the others keep their start.
+    target : float or (d,) array, default=0.0
+        What the penalty shrinks to.
+
+    Returns
+    -------
+    theta : (d,) array
+        The optimum, or where the loss is flat.
+    diverges : bool
+        Whether the loss falls towards infinity: fewer directions were followed at the end than at the start.
     """
-    followed: list[int] = []  # directions, at each step
+    ranks: list[int] = []  # directions followed, at each step
     penalties = np.broadcast_to(penalty, len(start))
 
-    def penalised(at: Floats) -> Derivatives:
-        loss, gradient, hessian = evaluate(at)
-        off = at - target
-        pull = penalties * off
-        return loss + 0.5 * float(penalties @ (off * off)), gradient + pull, hessian + np.diag(penalties)
+    def penalised(theta: Floats) -> Derivatives:
+        loss, gradient, hessian = evaluate(theta)
+        deviation = theta - target
+        pull = penalties * deviation
+        penalised_loss = loss + 0.5 * float(penalties @ (deviation * deviation))
+        return penalised_loss, gradient + pull, hessian + np.diag(penalties)
 
     def step_at(_: Floats, state: Derivatives) -> FitResult:
         gradient, hessian = state[1:]
@@ -44,10 +68,10 @@ def newton_minimise(
         # Scaled to a unit diagonal: penalties and features may differ by many orders of magnitude.
         root, step = np.sqrt(diagonal[used]), np.zeros(len(gradient))
         scaled = hessian[np.ix_(used, used)] / np.outer(root, root)
-        found, _, rank, _ = np.linalg.lstsq(scaled, gradient[used] / root, rcond=MIN_CURVATURE)
-        step[used] = found / root
-        followed.append(rank)
+        solution, _, rank, _ = np.linalg.lstsq(scaled, gradient[used] / root, rcond=MIN_CURVATURE)
+        step[used] = solution / root
+        ranks.append(rank)
         return step, np.abs(step).max(initial=0.0) <= SMALL_STEP
 
     theta = descended(penalised, start, step_at)
-    return theta, followed[-1] < followed[0]
+    return theta, ranks[-1] < ranks[0]

@@ -1,6 +1,7 @@
-"""TODO softmax_scaling."""
+"""Recalibrators of all classes together: temperature, vector, structured and Dirichlet scaling."""
 
 import math
+from typing import TypeAlias
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from miscal.recalibrate.parameters import parameter, state
 from miscal.recalibrate.softmax_fit import (
     MAX_POWER,
     MIN_POWER,
-    LinearMap,
     SoftmaxFit,
     fit_power,
     power_formula,
@@ -23,24 +23,28 @@ from miscal.recalibrate.softmax_fit import (
 )
 from miscal.recalibrate.training_sample import TrainingSample, warm_started
 
-MAX_DIRICHLET_CLASSES = (
-    30  # beyond it K² coefficients want more rows than there mostly are, and seconds a fold
-)
+#: Slopes, shifts and power of `softmax_map`.
+LinearMap: TypeAlias = tuple[Floats, Floats, float | None]
+
+#: Classes up to which `choose` tries K² coefficients: more want more rows than there mostly are, and seconds per fold.
+MAX_DIRICHLET_CLASSES = 30
 
 
 class TemperatureScaling(Recalibrator):
     """Temperature scaling: divide the logarithms of the probabilities by a temperature (Guo et al. 2017).
 
-    P_k = p_k^b / sum_j p_j^b with b = 1 / temperature, minimising the sum of log losses; p is held at 1e-12 or more
-    (and binary p at 1 - 1e-12 or less). Keeps the ranking: of binary probabilities, and of the classes within each row.
+    P_k = p_k^b / sum_j p_j^b with b = 1 / temperature, minimising the sum of log losses; p is clipped to at least 1e-12
+    (and binary p to at most 1 - 1e-12). Keeps the ranking: of binary probabilities, and of the classes within each row.
 
     b lies in [exp(-10), exp(10)]. Where certainty (every row's most probable class is right) or no use of the score at
     all fits best, it is stopped where the loss is flat or at an end, with a warning.
 
     Attributes
     ----------
+    inverse_temperature_ : float
+        b.
     temperature_ : float
-        Above 1: the model was too sure of itself.
+        Above 1: the model was overconfident.
 
     Examples
     --------
@@ -60,9 +64,9 @@ class TemperatureScaling(Recalibrator):
         return 1.0 / self.inverse_temperature_
 
     def _fit(self, sample: TrainingSample) -> None:
-        (power,), without_end = warm_started(sample, fit_power, np.ones(1))
+        (power,), diverges = warm_started(sample, fit_power, np.ones(1))
         self.inverse_temperature_ = float(np.clip(power, MIN_POWER, MAX_POWER))
-        if without_end or power != self.inverse_temperature_:
+        if diverges or power != self.inverse_temperature_:
             warn(f"the best temperature lies beyond every bound; it was stopped at {self.temperature_:.3g}")
 
     def _map(self, probability: Floats) -> Floats:
@@ -76,31 +80,34 @@ class TemperatureScaling(Recalibrator):
 
 
 class _Softmax(Recalibrator):
-    """A softmax of a linear map of the logarithms.
+    """Base class of softmaxes of a linear map of the logarithms; a subclass gives it by `_linear_map`."""
 
-    `_parts` of those below gives slopes (K,) or (K, K), shifts (K,), and the power by which logarithms are made to sum
-    to 1, or None.
-    """
+    def _linear_map(self) -> LinearMap:
+        """Slopes (K,) or (K, K), shifts (K,), and the power by which logarithms are normalised, or None."""
+        raise NotImplementedError
 
     def _map(self, probability: Floats) -> Floats:
-        return softmax_map(probability, *self._parts())
+        return softmax_map(probability, *self._linear_map())
 
     def _formula(self) -> Formula:
-        slopes, shifts, power = self._parts()
+        slopes, shifts, power = self._linear_map()
         return softmax_of(np.diag(slopes) if slopes.ndim == 1 else slopes, shifts, power)
 
 
 class VectorScaling(_Softmax):
     """Vector scaling: scale and shift the logarithm of each class's probability (Guo et al. 2017).
 
-    P_k is proportional to exp(w_k ln p_k + b_k), minimising the sum of log losses; p is held at 1e-12 or more. The last
-    class has b = 0, because only differences count. Does not keep the ranking. A class that does not occur among
+    P_k is proportional to exp(w_k ln p_k + b_k), minimising the sum of log losses; p is clipped to at least 1e-12. The
+    last class has b = 0, because only differences count. Does not keep the ranking. A class that does not occur among
     the rows to fit on, and classes that are separated perfectly, have no finite optimum: the fit stops where the
     loss is flat, with a warning.
 
     Attributes
     ----------
-    slopes_, shifts_ : (K,)
+    slopes_ : (K,) array
+        w.
+    shifts_ : (K,) array
+        b.
 
     Examples
     --------
@@ -118,17 +125,17 @@ class VectorScaling(_Softmax):
     shifts_: Floats = state("float", "classes")
 
     def _fit(self, sample: TrainingSample) -> None:
-        seen = sample.class_weights + 0.5
-        nothing = np.zeros((sample.n_classes, 2))
-        start = nothing.copy()
-        start[:, 1] = np.log(seen / seen[-1])
-        theta, separated = warm_started(sample, SoftmaxFit(nothing, nothing).fitted, start)
-        if separated:
+        class_weights = sample.class_weights + 0.5
+        no_penalty = np.zeros((sample.n_classes, 2))
+        start = no_penalty.copy()
+        start[:, 1] = np.log(class_weights / class_weights[-1])
+        theta, diverges = warm_started(sample, SoftmaxFit(no_penalty, no_penalty).fit, start)
+        if diverges:
             warn(SEPARATED_CLASSES.replace("Pass l2=1 to fit", "DirichletCalibration has"))
         slopes, shifts = theta.T
         self.slopes_, self.shifts_ = slopes, shifts - shifts[-1]
 
-    def _parts(self) -> LinearMap:
+    def _linear_map(self) -> LinearMap:
         return self.slopes_, self.shifts_, None
 
 
@@ -136,8 +143,8 @@ class StructuredScaling(_Softmax):
     """Vector or matrix scaling with ridge penalties that shrink it towards temperature scaling (Berta et al. 2026).
 
     P = softmax((I + diag(v) + M) z + b), z the logarithms of the probabilities after `TemperatureScaling` (they sum to
-    1; p is held at 1e-12 or more), as its authors' package has it. The temperature is found first; then v, b and, with
-    ``structure="matrix"``, M (0 on its diagonal) minimise
+    1; p is clipped to at least 1e-12), as its authors' package has it. The temperature is fitted first; then v, b and,
+    with ``structure="matrix"``, M (0 on its diagonal) minimise
 
         sum of log losses + strength (K (sum v² + sum b²) + K (K - 1) sum M²)
 
@@ -148,18 +155,20 @@ class StructuredScaling(_Softmax):
 
     Parameters
     ----------
-    structure : {"vector", "matrix"}
+    structure : {"vector", "matrix"}, default="vector"
         Whether a class's score may depend on the other classes' probabilities.
-    strength : float
+    strength : float, default=1.0
         Of the penalties.
 
     Attributes
     ----------
     temperature_ : float
-    coefficients_ : (1, K) or (K, K)
+        Fitted first.
+    coefficients_ : (1, K) or (K, K) array
         The factors of ln p, less ln(sum p^(1/temperature)) temperature, the temperature included: the diagonal only, or
         the whole matrix.
-    intercepts_ : (K,) b
+    intercepts_ : (K,) array
+        b.
 
     Examples
     --------
@@ -178,29 +187,29 @@ class StructuredScaling(_Softmax):
     intercepts_: Floats = state("float", "classes")
 
     def check_state(self) -> None:
-        """Refuse coefficients of the other structure."""
+        """Reject coefficients of the other structure."""
         if len(self.coefficients_) != (self.n_classes_ if self.structure == "matrix" else 1):
             raise ValueError("the coefficients do not belong to the structure")
 
     def _fit(self, sample: TrainingSample) -> None:
-        heat = TemperatureScaling()
-        heat._fit(sample)  # noqa: SLF001  # the sample is checked already
-        classes, power = sample.n_classes, heat.inverse_temperature_
-        # Without its intercepts the target is temperature scaling: W = I of z = ln(p) / temperature.
+        temperature = TemperatureScaling()
+        temperature._fit(sample)  # noqa: SLF001  # the sample is checked already
+        classes, power = sample.n_classes, temperature.inverse_temperature_
+        # At the target, without intercepts, the map is temperature scaling: W = I of z = ln(p) / temperature.
         target = np.eye(classes, classes + 1)
-        own = 2.0 * self.strength * classes / sample.total
-        penalty = np.where(target > 0, own, own * (classes - 1))
+        diagonal_penalty = 2.0 * self.strength * classes / sample.total
+        penalty = np.where(target > 0, diagonal_penalty, diagonal_penalty * (classes - 1))
         if self.structure == "vector":
             target = np.tile([1.0, 0.0], (classes, 1))
-            penalty = np.full(target.shape, own)
-        penalty[:, -1] = own
-        found, _ = warm_started(sample, SoftmaxFit(penalty, target, power).fitted, target)
-        self.temperature_ = heat.temperature_
-        slopes = found[:, :-1]
+            penalty = np.full(target.shape, diagonal_penalty)
+        penalty[:, -1] = diagonal_penalty
+        theta, _ = warm_started(sample, SoftmaxFit(penalty, target, power).fit, target)
+        self.temperature_ = temperature.temperature_
+        slopes = theta[:, :-1]
         self.coefficients_ = power * (slopes.T if self.structure == "vector" else slopes)
-        self.intercepts_ = found[:, -1]
+        self.intercepts_ = theta[:, -1]
 
-    def _parts(self) -> LinearMap:
+    def _linear_map(self) -> LinearMap:
         slopes = self.coefficients_[0] if self.structure == "vector" else self.coefficients_
         return slopes, self.intercepts_, 1.0 / self.temperature_
 
@@ -217,25 +226,28 @@ class StructuredScaling(_Softmax):
 class DirichletCalibration(_Softmax):
     """Dirichlet calibration: a full matrix on the logarithms of the probabilities (Kull et al. 2019).
 
-    P = softmax(W ln p + b), p held at 1e-12 or more, minimising the mean log loss + l2 sum W² + intercept_l2 sum b², as
-    its authors' code has it: with `reference`, the last class's row of (W, b) is subtracted from all rows first, so
-    that it is 0 and the penalty falls on the differences. Binary probabilities are taken as two classes. Does not
+    P = softmax(W ln p + b), p clipped to at least 1e-12, minimising the mean log loss + l2 sum W² + intercept_l2 sum
+    b², as its authors' code has it: with `reference`, the last class's row of (W, b) is subtracted from all rows first,
+    so that it is 0 and the penalty falls on the differences. Binary probabilities are taken as two classes. Does not
     keep the ranking.
 
     Parameters
     ----------
-    l2 : float
+    l2 : float, default=1e-3
         Penalty on W (relative to the *mean* loss, unlike the other recalibrators').
-    intercept_l2 : float or None
-        Penalty on b; None: that of `l2`.
-    reference : bool
-    towards : {"zero", "identity"}
-        What the penalties draw W to: zeros, as its authors have it, or the identity, which leaves all as it is.
+    intercept_l2 : float, optional
+        Penalty on b; `l2` by default.
+    reference : bool, default=True
+        Whether the last class is the reference.
+    towards : {"zero", "identity"}, default="zero"
+        What the penalties shrink W to: zeros, as its authors have it, or the identity, which leaves all as it is.
 
     Attributes
     ----------
-    coefficients_ : (K, K) W
-    intercepts_ : (K,) b
+    coefficients_ : (K, K) array
+        W.
+    intercepts_ : (K,) array
+        b.
 
     Examples
     --------
@@ -258,19 +270,19 @@ class DirichletCalibration(_Softmax):
 
     def _fit(self, sample: TrainingSample) -> None:
         classes = sample.n_classes
-        whole = np.eye(classes, classes + 1)
-        as_is = whole[:-1] - whole[-1] if self.reference else whole
-        start, target = 0.5 * as_is, as_is * (self.towards == "identity")
+        full_identity = np.eye(classes, classes + 1)
+        identity = full_identity[:-1] - full_identity[-1] if self.reference else full_identity
+        start, target = 0.5 * identity, identity * (self.towards == "identity")
         penalty = np.full(start.shape, 2.0 * self.l2)
         if self.intercept_l2 is not None:
             penalty[:, -1] = 2.0 * self.intercept_l2
-        theta, separated = warm_started(sample, SoftmaxFit(penalty, target).fitted, start)
-        if separated:
+        theta, diverges = warm_started(sample, SoftmaxFit(penalty, target).fit, start)
+        if diverges:
             warn(SEPARATED_CLASSES.replace("l2=1", "l2=1e-3"))
-        full = np.zeros(whole.shape)
-        full[: len(theta)] = theta
-        self.coefficients_ = full[:, :-1].copy()
-        self.intercepts_ = full[:, -1]
+        full_theta = np.zeros(full_identity.shape)
+        full_theta[: len(theta)] = theta
+        self.coefficients_ = full_theta[:, :-1].copy()
+        self.intercepts_ = full_theta[:, -1]
 
-    def _parts(self) -> LinearMap:
+    def _linear_map(self) -> LinearMap:
         return self.coefficients_, self.intercepts_, None

@@ -1,4 +1,4 @@
-"""TODO by_columns.base."""
+"""What recalibrators that use columns share: how columns become numbers, kept as fitted attributes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,8 @@ from miscal.data.arrays import Array
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.parameters import state
 
-ENCODING_STATE = {  # fitted attributes, one entry a column, and what they are of its encoding
+#: Fitted attributes with one entry per column, and the attribute of its encoding that each holds.
+ENCODING_STATE = {
     "names_": "name",
     "nominal_": "nominal",
     "levels_": "levels",
@@ -22,7 +23,17 @@ ENCODING_STATE = {  # fitted attributes, one entry a column, and what they are o
 
 
 class ColumnRecalibrator(Recalibrator):
-    """Base of recalibrators that remember how columns become numbers, as far as they declare it."""
+    """Base class of recalibrators that keep how columns become numbers.
+
+    A subclass declares those attributes of `ENCODING_STATE` that it needs.
+
+    Attributes
+    ----------
+    names_ : (d,) array of str
+        Names of the columns.
+    levels_ : list of list
+        Levels of each categorical column, in the order of their codes; None is missing.
+    """
 
     uses_columns = True
 
@@ -30,21 +41,23 @@ class ColumnRecalibrator(Recalibrator):
     levels_: list[list[Any]] = state("levels")
 
     def check_state(self) -> None:
-        """Refuse columns that differ in number."""
+        """Reject columns that differ in number."""
         if not self._column_encodings():
             raise ValueError("there are no columns")
 
     def _store_encodings(self, encodings: Sequence[Encoding]) -> None:
+        """Keep encodings as fitted attributes."""
         for name in ENCODING_STATE.keys() & set(self.state_names()):
-            found = [getattr(each, ENCODING_STATE[name]) for each in encodings]
-            setattr(self, name, found if name == "levels_" else np.array(found))
+            values = [getattr(encoding, ENCODING_STATE[name]) for encoding in encodings]
+            setattr(self, name, values if name == "levels_" else np.array(values))
 
-    def _column_encodings(self, **more: Any) -> list[Encoding]:
-        """How each column becomes numbers; `more` says what is alike for all."""
-        kept = ENCODING_STATE.keys() & set(self.state_names()) - {"levels_"}
-        columns = {ENCODING_STATE[name]: getattr(self, name).tolist() for name in kept} | {
-            "levels": self.levels_
-        }
-        rows = zip(*columns.values(), strict=True)
-        named = [{"nominal": True} | dict(zip(columns, row, strict=True)) | more for row in rows]
-        return [Encoding(**each | {"name": str(each["name"])}) for each in named]
+    def _column_encodings(self, **common: Any) -> list[Encoding]:
+        """How each column becomes numbers; `common` are attributes that all encodings share."""
+        arrays = ENCODING_STATE.keys() & set(self.state_names()) - {"levels_"}
+        columns = {ENCODING_STATE[name]: getattr(self, name).tolist() for name in arrays}
+        columns["levels"] = self.levels_
+        encodings = []
+        for values in zip(*columns.values(), strict=True):
+            attributes = {"nominal": True} | dict(zip(columns, values, strict=True)) | common
+            encodings.append(Encoding(**attributes | {"name": str(attributes["name"])}))
+        return encodings

@@ -338,14 +338,14 @@ class MulticalibrationBoost(TreeColumns):
         """Rounds of trees on the columns and the logit so far, each round's logit under a name."""
         if not self.rounds_:
             return nodes.PROBABILITY
-        columns = self._cut_columns()
+        columns = self._column_formulas()
         value: nodes.Node = self.outcome_family().link_formula
         if self.start == "rate":
             columns = [*columns, value]
             value = nodes.Linear((), self.rate_)
         for i, (roots, scale) in enumerate(self._rounds()):
             so_far = nodes.Name(f"logit_{i}")
-            made = self._formulas(
+            made = self._node_formulas(
                 [*columns, so_far], lambda node: nodes.Linear((), float(self.cuts_[1, node]))
             )
             total = nodes.Linear(((scale, so_far), *((scale, made[root]) for root in roots)))

@@ -1,4 +1,7 @@
-"""TODO by_columns.design_matrix."""
+"""Columns as features of a regression: powers of numbers, indicators of levels and of missing values.
+
+Features are made in blocks of rows, one feature per line of the block, used and forgotten.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,33 +14,66 @@ from miscal.data.columns import Columns
 from miscal.recalibrate.parameters import chosen_columns
 from miscal.recalibrate.training_sample import TrainingSample
 
-DESIGN_BLOCK_NUMBERS = 1 << 18  # numbers in a block
+#: Numbers in a block of rows, and bounds on its rows.
+DESIGN_BLOCK_NUMBERS = 1 << 18
+MIN_DESIGN_BLOCK_ROWS, MAX_DESIGN_BLOCK_ROWS = 256, 8192
+#: Products of powers of numbers stay below 10 to this power.
+MAX_FEATURE_EXPONENT = 99.0
 
 
 @dataclass(frozen=True)
 class DesignMatrix:
-    """What each column contributes; all levels but the commonest have an indicator, missing among them."""
+    """What each column contributes to the features.
+
+    All levels but the most frequent have an indicator, missing being a level.
+
+    Attributes
+    ----------
+    encodings : list of Encoding
+        One per column.
+    degree : int
+        Highest power of numbers.
+    """
 
     encodings: list[Encoding]
     degree: int
 
     @classmethod
     def learned(cls, sample: TrainingSample, chosen: Any, degree: int, *, raw: bool) -> "DesignMatrix":
-        """Look at the columns of the rows to fit on; unless `raw`, powers are those of standardised numbers."""
-        made = []
+        """Learn the features from the rows to fit on.
+
+        Parameters
+        ----------
+        sample : TrainingSample
+            The rows.
+        chosen : str, int, list of these, or None
+            Which columns; None for all.
+        degree : int
+            Highest power of numbers.
+        raw : bool
+            Whether powers are those of the numbers themselves, not of standardised ones.
+
+        Returns
+        -------
+        DesignMatrix
+        """
+        encodings = []
         for column in chosen_columns(sample.columns, chosen):
-            each = Encoding.learned(column, sample.weight, standard=not raw)
-            known = len(each.levels) - each.missing
-            if known > 0:
-                mass = np.bincount(each.read(sample.columns), sample.weight)
-                del each.levels[np.argmax(mass[:known])]  # the commonest
-            made.append(each)
-        return cls(made, degree)
+            encoding = Encoding.learned(column, sample.weight, standard=not raw)
+            n_known = len(encoding.levels) - encoding.missing
+            if n_known > 0:
+                mass = np.bincount(encoding.read(sample.columns), sample.weight)
+                del encoding.levels[np.argmax(mass[:n_known])]  # the most frequent is the reference
+            encodings.append(encoding)
+        return cls(encodings, degree)
 
     @property
     def widths(self) -> list[int]:
         """How many features each column gives."""
-        return [len(each.levels) if each.nominal else self.degree + each.missing for each in self.encodings]
+        return [
+            len(encoding.levels) if encoding.nominal else self.degree + encoding.missing
+            for encoding in self.encodings
+        ]
 
     @property
     def width(self) -> int:
@@ -45,36 +81,49 @@ class DesignMatrix:
         return sum(self.widths)
 
     @property
-    def most(self) -> float:
-        """What numbers are held at: their powers, the products of these and sums stay finite."""
-        return float(10.0 ** (99.0 / self.degree))
+    def max_number(self) -> float:
+        """What numbers are clipped to: their powers, the products of these and sums stay finite."""
+        return float(10.0 ** (MAX_FEATURE_EXPONENT / self.degree))
 
     @property
-    def block(self) -> int:
-        """Rows in a block."""
-        return max(256, min(8192, DESIGN_BLOCK_NUMBERS // (self.width + 3)))
+    def block_rows(self) -> int:
+        """Rows per block."""
+        rows = DESIGN_BLOCK_NUMBERS // (self.width + 3)
+        return max(MIN_DESIGN_BLOCK_ROWS, min(MAX_DESIGN_BLOCK_ROWS, rows))
 
-    def ready(self, columns: Columns) -> list[Array]:
-        """Each column as numbers (NaN missing) or as places among its levels (-1 commonest or unseen)."""
-        return [each.read(columns) for each in self.encodings]
+    def read(self, columns: Columns) -> list[Array]:
+        """Each column as numbers (NaN missing) or as codes of its levels (-1 most frequent or unseen)."""
+        return [encoding.read(columns) for encoding in self.encodings]
 
-    def rows(self, ready: list[Array], start: int, stop: int) -> Floats:
-        """Features of some rows, (width, rows)."""
+    def features(self, values: list[Array], start: int, stop: int) -> Floats:
+        """Features of some rows.
+
+        Parameters
+        ----------
+        values : list of array
+            What `read` gave.
+        start, stop : int
+            The rows.
+
+        Returns
+        -------
+        (width, rows) array
+        """
         out = np.zeros((self.width, stop - start))
-        for each, column, into in zip(self.encodings, ready, self.split(out), strict=True):
+        for encoding, column, features in zip(self.encodings, values, self.split(out), strict=True):
             part = column[start:stop]
-            if each.nominal:
-                marked = np.flatnonzero(part >= 0)
-                into[part[marked], marked] = 1.0
+            if encoding.nominal:
+                coded = np.flatnonzero(part >= 0)
+                features[part[coded], coded] = 1.0
                 continue
-            scaled, absent = each.scaled(part)
-            np.clip(scaled, -self.most, self.most, out=into[0])
+            scaled, missing = encoding.scaled(part)
+            np.clip(scaled, -self.max_number, self.max_number, out=features[0])
             for power in range(1, self.degree):
-                np.multiply(into[power - 1], into[0], out=into[power])
-            if each.missing:
-                into[-1] = absent
+                np.multiply(features[power - 1], features[0], out=features[power])
+            if encoding.missing:
+                features[-1] = missing
         return out
 
     def split(self, features: Floats) -> list[Floats]:
-        """The part of each column in what has an entry a feature."""
+        """The part of each column in an array with one entry per feature."""
         return np.split(features, np.cumsum(self.widths)[:-1])

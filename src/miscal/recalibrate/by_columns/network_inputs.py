@@ -1,4 +1,4 @@
-"""TODO by_columns.network_inputs."""
+"""Columns as inputs of a network: codes of categories and scaled numbers."""
 
 from collections.abc import Collection, Sequence
 
@@ -9,30 +9,55 @@ from miscal.data.arrays import Array, Codes, Floats
 from miscal.data.columns import Column, Columns
 from miscal.recalibrate.parameters import MAX_COEFFICIENT
 
-UNSEEN_CODE, MISSING_CODE = (
-    0,
-    1,
-)  # places in a table of embeddings: unseen levels, missing values; then come the levels
-MAX_STANDARDISED = 10.0  # standard deviations beyond which a number counts as just so far
+#: Rows of a table of embeddings: unseen levels, then missing values, then the levels.
+UNSEEN_CODE, MISSING_CODE = 0, 1
+#: Numbers are clipped to so many standard deviations.
+MAX_STANDARDISED = 10.0
 
 
 class NetworkInputs:
     """What is embedded and what is scaled.
 
-    A level not seen in fit has the place OTHER, a missing value of a category the place MISSING. Numbers are centred,
-    scaled and held within 10 standard deviations; a missing one is 0 beside a flag that says so.
+    A level not seen in fit has the code `UNSEEN_CODE`, a missing value of a category `MISSING_CODE`. Numbers are
+    centred, scaled and clipped to 10 standard deviations; a missing one is 0 beside a flag that says so.
+
+    Parameters
+    ----------
+    encodings : list of Encoding
+        One per column.
+
+    Attributes
+    ----------
+    embedded, numeric : list of Encoding
+        Categorical and numeric columns.
+    sizes : list of int
+        Rows of each table of embeddings.
+    width : int
+        Numbers per row: values, then flags of missing ones.
     """
 
     def __init__(self, encodings: list[Encoding]) -> None:
         self.encodings = encodings
-        self.embedded = [each for each in encodings if each.nominal]
-        self.numeric = [each for each in encodings if not each.nominal]
-        self.sizes = [len(each.levels) + 1 for each in self.embedded]  # rows of each table of embeddings
-        self.width = 2 * len(self.numeric)  # numbers of a row: values, then flags of missing ones
+        self.embedded = [encoding for encoding in encodings if encoding.nominal]
+        self.numeric = [encoding for encoding in encodings if not encoding.nominal]
+        self.sizes = [len(encoding.levels) + 1 for encoding in self.embedded]
+        self.width = 2 * len(self.numeric)
 
     @classmethod
     def learned(cls, columns: Sequence[Column], nominal: Collection[Column] = ()) -> "NetworkInputs":
-        """Read categories and scales off the columns of some rows; numeric ones in `nominal` are embedded too."""
+        """Learn categories and scales from some rows.
+
+        Parameters
+        ----------
+        columns : sequence of Column
+            Of the rows.
+        nominal : collection of Column, optional
+            Numeric ones to embed too.
+
+        Returns
+        -------
+        NetworkInputs
+        """
         encodings = []
         for column in columns:
             encoding = Encoding.learned(column, nominal=column in nominal, constant=MAX_COEFFICIENT)
@@ -42,16 +67,41 @@ class NetworkInputs:
         return cls(encodings)
 
     def read(self, columns: Columns, rows: int) -> tuple[Codes, Array]:
-        """Codes (rows, categories) and numbers (rows, width)."""
-        codes = [each.read(columns) + 1 for each in self.embedded]
+        """Codes and numbers of some rows.
+
+        Parameters
+        ----------
+        columns : Columns
+            Of the rows.
+        rows : int
+            How many.
+
+        Returns
+        -------
+        codes : (rows, categories) array of int32
+        numbers : (rows, width) array of float32
+        """
+        codes = [encoding.read(columns) + 1 for encoding in self.embedded]
         numbers = np.zeros((rows, self.width), np.float32)
-        for j, each in enumerate(self.numeric):
-            scaled, numbers[:, self.width // 2 + j] = each.scaled(each.read(columns))
+        for j, encoding in enumerate(self.numeric):
+            scaled, numbers[:, self.width // 2 + j] = encoding.scaled(encoding.read(columns))
             numbers[:, j] = np.clip(scaled, -MAX_STANDARDISED, MAX_STANDARDISED)
         return np.array(codes, dtype=np.int32).reshape(len(codes), rows).T.copy(), numbers
 
 
 def score_knots(count: int, *, binary: bool) -> Floats:
-    """Where the line of the score bends: at log-odds of the shares k/(count + 1), of several classes at logarithms."""
+    """Where the line plot of the score bends.
+
+    Parameters
+    ----------
+    count : int
+        How many knots.
+    binary : bool
+        Two classes: log-odds of the shares k/(count + 1). Several: their logarithms.
+
+    Returns
+    -------
+    (count,) array
+    """
     shares = np.arange(1, count + 1) / (count + 1.0)
     return np.log(shares / (1.0 - shares)) if binary else np.log(shares)

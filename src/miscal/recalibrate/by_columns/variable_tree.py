@@ -155,7 +155,7 @@ class VariableTree(TreeColumns):
         return out
 
     def _formula(self) -> nodes.Formula:
-        return self._formulas(self._cut_columns(), lambda node: self.leaves_[node].formula())[0]
+        return self._node_formulas(self._column_formulas(), lambda node: self.leaves_[node].formula())[0]
 
     @classmethod
     def _candidates(cls, sample: TrainingSample) -> dict[str, Recalibrator]:
