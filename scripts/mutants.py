@@ -162,7 +162,7 @@ FAULTS = [
     (
         "stats/null_draws.py",
         "return CellDraws(Method.CLUSTER_DRAWS, by_cluster.block)",
-        "return _sign_flip_draws(sums, cluster_blocks(rows), how, draws)",
+        "return _sign_flip_draws(sums, cluster_blocks(rows), settings, draws)",
         "tests/unit/test_field_false_alarms.py",
     ),
     (

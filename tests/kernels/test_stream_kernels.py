@@ -47,7 +47,7 @@ def test_packed_sums_are_those_of_the_rows_one_by_one():
         packed.add(np.ascontiguousarray(codes[:, part]), TargetData(p[part], y[part]), recalibrated[part])
     naive.add(codes, TargetData(p, y, weight=np.ones(p.size)), recalibrated)
     packed.settle()
-    for name in ("rows", "limbs", "after_limbs"):
+    for name in ("rows", "limbs", "recalibrated_limbs"):
         assert np.array_equal(getattr(packed, name), getattr(naive, name)), name
 
 

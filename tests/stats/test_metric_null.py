@@ -20,7 +20,7 @@ from miscal.stats.isotonic import assign_folds, cross_fitted_score
 from miscal.stats.kuiper import RANGE_MEAN, brownian_range_isf, brownian_range_p, kuiper_p_value
 from miscal.stats.metric_null import PooledError, aggregate_null, max_statistic_p, seminorm_interval, summary_of_draws
 from miscal.stats.multiplicity import adjusted_z, holm, minimum_detectable_gap
-from miscal.stats.null_model import outcome_weights
+from miscal.stats.null_model import has_outcome_weights
 from tests.reference_sums import sums_of_rows
 
 
@@ -273,7 +273,7 @@ def test_intervals_exclude_0_exactly_where_the_adjusted_test_rejects():
 def weights_depend_on_outcome(weight, outcome, score=None):
     outcome = np.asarray(outcome).astype(np.uint8)
     score = np.full(outcome.size, 0.5) if score is None else score
-    return outcome_weights(TargetData(score, outcome, None if weight is None else np.asarray(weight, float)), None)
+    return has_outcome_weights(TargetData(score, outcome, None if weight is None else np.asarray(weight, float)), None)
 
 
 def test_weights_that_tell_the_outcome_are_detected():

@@ -352,7 +352,7 @@ def kuiper_test(
     )
     if data.count is not None:
         settings = replace(settings, model_variance=False)
-    summary = kuiper_p_value(differences, settings, events=events, happened=squares, ties=ties)
+    summary = kuiper_p_value(differences, settings, events=events, residual2=squares, ties=ties)
     return KuiperTest(differences, summary)
 
 

@@ -171,7 +171,7 @@ def grid_kuiper_test(grid: Tally, null_model: NullModel, random_state: int) -> K
         events = effective_events(CellSums.of(whole))[0]
     settings = null_model.test_settings(weighted=grid.weighted, random_state=random_state)
     squares, ties = whole.residual2[0], CellSums.of(known)
-    summary = kuiper_p_value(differences, settings, events=events, happened=squares, ties=ties)
+    summary = kuiper_p_value(differences, settings, events=events, residual2=squares, ties=ties)
     return KuiperTest(differences, summary)
 
 

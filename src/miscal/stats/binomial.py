@@ -1,4 +1,4 @@
-"""Is one cell's gap beyond noise? Two-sided p-values from a cell's sums, better ones where its rows are at hand.
+"""Two-sided p-values of the gap of each cell, from its sums, and sharper ones where its rows are at hand.
 
 Tails of a sum of independent 0/1 draws come from two numbers, its mean and its variance. The matched binomial has
 ``N = μ²/(μ - σ²)`` trials (not an integer in general) of probability ``1 - σ²/μ``: the same mean and variance. It is
@@ -55,8 +55,8 @@ def both_tails(cells: Iterable[np.ndarray]) -> tuple[Floats, Floats, Bools]:
     lower[normal] = 1.0 - _normal_tail(k + 0.5, mu, sigma2, skewed)
     upper[normal] = _normal_tail(k - 0.5, mu, sigma2, skewed)
     other = ~normal
-    far = [each[other] for each in (*cells, swapped)]
-    lower[other], upper[other] = binomial_tail(far, upper=False), binomial_tail(far, upper=True)
+    far_cells = [values[other] for values in (*cells, swapped)]
+    lower[other], upper[other] = binomial_tail(far_cells, upper=False), binomial_tail(far_cells, upper=True)
     return lower, upper, normal
 
 
@@ -77,12 +77,12 @@ def binomial_tail(cells: Iterable[np.ndarray], *, upper: bool | Bools) -> Floats
     swapped = side > 0
     count, rare = np.where(swapped, size - events, events), np.where(swapped, size - mean, mean)
     trials = matched_trials(rare, variance, size)
-    above = swapped != upper
-    below = ~above
-    made = np.empty(above.size)
-    made[above] = _upper_tail(count[above], rare[above], trials[above], size[above])
-    made[below] = _lower_tail(count[below], rare[below], trials[below])
-    return made
+    from_above = swapped != upper
+    from_below = ~from_above
+    tail = np.empty(from_above.size)
+    tail[from_above] = _upper_tail(count[from_above], rare[from_above], trials[from_above], size[from_above])
+    tail[from_below] = _lower_tail(count[from_below], rare[from_below], trials[from_below])
+    return tail
 
 
 MANY_TRIALS = 1e6  # beyond it the chance of no event in a trial has too few digits for the quicker way
@@ -92,11 +92,11 @@ def _lower_tail(count: Floats, mean: Floats, trials: Floats) -> Floats:
     inside = count < trials
     safe = np.where(inside, count, 0.0)
     above, rest, rate = safe + 1.0, trials - safe, mean / trials
-    made = special.betainc(rest, above, 1.0 - rate)
+    tail = special.betainc(rest, above, 1.0 - rate)
     many = trials > MANY_TRIALS
     if many.any():
-        made[many] = special.betaincc(above[many], rest[many], rate[many])
-    return np.where(inside, made, 1.0)
+        tail[many] = special.betaincc(above[many], rest[many], rate[many])
+    return np.where(inside, tail, 1.0)
 
 
 def _upper_tail(count: Floats, mean: Floats, trials: Floats, size: Floats) -> Floats:
@@ -104,8 +104,8 @@ def _upper_tail(count: Floats, mean: Floats, trials: Floats, size: Floats) -> Fl
     # A larger N of the same mean has heavier tails, so this errs on the safe side, and changes nothing elsewhere.
     reach = np.maximum(count, 1.0)
     clear = np.maximum(trials, np.minimum(size, reach + 2.0 * np.sqrt(reach) + 2.0))
-    made = special.betainc(reach, clear - reach + 1.0, np.minimum(mean / clear, 1.0))
-    return np.where(count > 0.0, made, 1.0)
+    tail = special.betainc(reach, clear - reach + 1.0, np.minimum(mean / clear, 1.0))
+    return np.where(count > 0.0, tail, 1.0)
 
 
 EXACT_ROWS = 200  # trials up to which a cell is convolved
@@ -121,7 +121,7 @@ class CellPValues:
     method: NDArray[np.object_]
 
 
-def cell_p_values(sums: CellSums, how: CellTestSettings, draws: int = CELL_DRAWS) -> CellPValues:
+def cell_p_values(sums: CellSums, settings: CellTestSettings, draws: int = CELL_DRAWS) -> CellPValues:
     """Give the two-sided p-value of each cell's gap, ``2·min(P(K <= k), P(K >= k))`` capped at 1.
 
     Parameters
@@ -143,37 +143,39 @@ def cell_p_values(sums: CellSums, how: CellTestSettings, draws: int = CELL_DRAWS
     --------
     >>> import numpy as np
     >>> from miscal.stats.cell_sums import CellTestSettings, CellSums
-    >>> one = np.ones(1)
-    >>> cells = CellSums(50 * one, 50 * one, 50 * one, 0.25 * one, 3 * one, 0.24875 * one, 3 * one)
+    >>> ones = np.ones(1)
+    >>> cells = CellSums(50 * ones, 50 * ones, 50 * ones, 0.25 * ones, 3 * ones, 0.24875 * ones, 3 * ones)
     >>> cell_p_values(cells, CellTestSettings()).p_value.round(4).tolist()
     [0.0041]
     """
     p_value = np.full(sums.rows.size, np.nan)
     method = np.full(sums.rows.size, Method.EMPTY, object)
-    filled, rows, off = sums.weight > 0.0, how.rows, np.abs(sums.off)
-    if how.null == Null.RESIDUAL:
-        p_value[filled], method[filled] = (part[filled] for part in residual_p_values(sums, how, draws))
+    filled, rows, size_of_gap = sums.weight > 0.0, settings.rows, np.abs(sums.off)
+    if settings.null == Null.RESIDUAL:
+        p_value[filled], method[filled] = (part[filled] for part in residual_p_values(sums, settings, draws))
         return CellPValues(p_value, method)
     certain = filled & (sums.variance <= 1e-13 * sums.weight2)
     method[certain] = Method.CERTAIN
-    p_value[certain] = (off <= 1e-9 * sums.weight)[certain]
+    p_value[certain] = (size_of_gap <= 1e-9 * sums.weight)[certain]
     live = filled & ~certain
-    equal = equal_weights(sums) if how.weighted else filled
+    equal = equal_weights(sums) if settings.weighted else filled
     _test_equal_weights(sums, np.flatnonzero(live & equal), rows, p_value, method)
     large = effective_events(sums) >= EFFECTIVE_EVENTS
     normal, small = (np.flatnonzero(live & ~equal & of_size) for of_size in (large, ~large))
     method[normal] = Method.NORMAL
     method[small] = Method.TOO_SMALL if rows is None else Method.SIMULATION
-    p_value[normal] = 2.0 * special.ndtr(-off[normal] / np.sqrt(sums.variance[normal]))
+    p_value[normal] = 2.0 * special.ndtr(-size_of_gap[normal] / np.sqrt(sums.variance[normal]))
     if rows is not None and small.size:
         # A cell of very many rows gets fewer draws: a p-value at the end of its scale is then larger, never smaller.
         size = np.maximum(np.diff(rows.offsets)[small], 1)
-        most = np.clip(ROW_DRAWS // size, 99, draws)
+        max_draws = np.clip(ROW_DRAWS // size, 99, draws)
         values = rows.sampling, np.zeros(rows.rows), rows.predicted, rows.repeats()
         observed, slack = sums.observed[small], 1e-12 * sums.weight[small]
         ends = observed + slack, observed - slack
-        below, above, made = simulated_tail_counts((rows.offsets, *values), *ends, small, most, how.seed)
-        p_value[small] = two_sided((1.0 + below) / (1.0 + made), (1.0 + above) / (1.0 + made))
+        below, above, n_draws = simulated_tail_counts(
+            (rows.offsets, *values), *ends, small, max_draws, settings.seed
+        )
+        p_value[small] = two_sided((1.0 + below) / (1.0 + n_draws), (1.0 + above) / (1.0 + n_draws))
     return CellPValues(p_value, method)
 
 
@@ -196,9 +198,9 @@ def _test_equal_weights(
     sums: CellSums, cells: Integers, rows: CellRows | None, p_value: Floats, method: NDArray[np.object_]
 ) -> None:
     """Fill in the p-values of cells of equal weights: exact ones of small cells whose rows are at hand."""
-    own = sums.take(cells)
-    scale = own.weight2 / own.weight
-    size, events = np.rint(own.weight / scale), np.rint(own.observed / scale)
+    chosen = sums.take(cells)
+    scale = chosen.weight2 / chosen.weight
+    size, events = np.rint(chosen.weight / scale), np.rint(chosen.observed / scale)
     exact = (size <= EXACT_ROWS) & (rows is not None)
     if rows is not None and exact.any():
         small, counts = cells[exact], events[exact].astype(np.int64)
@@ -206,8 +208,8 @@ def _test_equal_weights(
         exact_tails(rows.offsets, rows.predicted, rows.repeats(), counts, small, lower, upper)
         p_value[small], method[small] = two_sided(lower, upper), Method.EXACT
     large = cells[~exact]
-    units = events, own.predicted / scale, own.variance / scale**2, size
-    lower, upper, normal = both_tails([each[~exact] for each in units])
+    units = events, chosen.predicted / scale, chosen.variance / scale**2, size
+    lower, upper, normal = both_tails([values[~exact] for values in units])
     p_value[large], method[large] = two_sided(lower, upper), Method.MATCHED_BINOMIAL
     method[large[normal]] = Method.NORMAL
 
@@ -219,8 +221,8 @@ def rare_outcome_p(size: float, rare: float, mean: float, variance: float) -> fl
     if variance <= 0:
         return 0.0
     trials = np.rint(size)
-    one = np.array([np.rint(rare), mean, variance, trials, mean > 0.5 * trials])
-    return 2.0 * float(binomial_tail(one[:, None], upper=True)[0])
+    cell = np.array([np.rint(rare), mean, variance, trials, mean > 0.5 * trials])
+    return 2.0 * float(binomial_tail(cell[:, None], upper=True)[0])
 
 
 def poisson_upper_tail(events: Floats, mean: Floats) -> Floats:

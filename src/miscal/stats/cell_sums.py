@@ -1,4 +1,4 @@
-"""What inference needs to know of cells: their sums, and, where they are at hand, their rows."""
+"""What a test reads: the sums of cells, their rows where they are at hand, and the settings of the test."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -50,9 +50,9 @@ class CellSums:
         return cls(*[np.asarray(getattr(sums, name), np.float64) for name in cls.__annotations__])
 
     @classmethod
-    def joined(cls, every: Sequence["CellSums"]) -> "CellSums":
+    def joined(cls, parts: Sequence["CellSums"]) -> "CellSums":
         """The cells of several, one after the other."""
-        return cls(*map(np.concatenate, zip(*(vars(one).values() for one in every), strict=True)))
+        return cls(*map(np.concatenate, zip(*(vars(part).values() for part in parts), strict=True)))
 
     def map(self, change: Callable[[Floats], Floats]) -> "CellSums":
         """The same change made to each of them."""
@@ -138,7 +138,7 @@ class CellTestSettings:
         return seed_of(self.random_state)
 
 
-def rows_of_cells(codes: Integers, cells: int, pair: TargetData) -> CellRows:
+def rows_of_cells(codes: Integers, cells: int, target: TargetData) -> CellRows:
     """Sort rows by cell (by cluster within it, where there is one); rows with a negative code are left out.
 
     Examples
@@ -149,11 +149,13 @@ def rows_of_cells(codes: Integers, cells: int, pair: TargetData) -> CellRows:
     ... ).predicted.tolist()
     [0.2, 0.1, 0.3]
     """
-    order = np.argsort(codes, kind="stable") if pair.cluster is None else np.lexsort((pair.cluster, codes))
+    order = (
+        np.argsort(codes, kind="stable") if target.cluster is None else np.lexsort((target.cluster, codes))
+    )
     order = order[np.searchsorted(codes[order], 0) :]
     offsets = np.searchsorted(codes[order], np.arange(cells + 1)).astype(np.int64)
-    taken = pair.take(order[: offsets[-1]])
-    return CellRows(**vars(taken), offsets=offsets)
+    sorted_rows = target.take(order[: offsets[-1]])
+    return CellRows(**vars(sorted_rows), offsets=offsets)
 
 
 def seed_of(random_state: int | np.random.Generator | None) -> np.uint64:
@@ -173,8 +175,8 @@ def effective_events(sums: CellSums) -> Floats:
         return np.nan_to_num(size * np.minimum(mean, 1.0 - mean))
 
 
-def effective_events_of(pair: TargetData) -> float:
+def effective_events_of(target: TargetData) -> float:
     """Give what `effective_events` gives, of all rows together; of outcomes that are no events, rows as informative."""
-    mean = float(np.average(pair.predicted, weights=pair.first)) if pair.rows and pair.binary else 0.5
-    size = float(pair.weights[0].sum()) ** 2 / max(float(pair.weights[1].sum()), 1e-300)
+    mean = float(np.average(target.predicted, weights=target.first)) if target.rows and target.binary else 0.5
+    size = float(target.weights[0].sum()) ** 2 / max(float(target.weights[1].sum()), 1e-300)
     return min(mean, 1.0 - mean) * size

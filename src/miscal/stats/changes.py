@@ -1,6 +1,6 @@
-"""Did the gap change from one cell to the next, such as months? Differences of gaps, and the noise that days have.
+"""Changes of the gap from one period to the next, and the variance that days have.
 
-Sums of neighbouring days vary together, and more than those of independent rows.
+Sums of neighbouring days are correlated, and vary more than those of independent rows.
 """
 
 import math
@@ -58,7 +58,7 @@ class Changes:
 
 def changes(
     sums: CellSums,
-    how: CellTestSettings,
+    settings: CellTestSettings,
     level: float = 0.05,
     wider: Floats | None = None,
     freedom: float | None = None,
@@ -84,30 +84,32 @@ def changes(
     --------
     >>> from miscal.stats.cell_sums import CellTestSettings, CellSums
     >>> n, p, y = np.full(3, 1000.0), np.full(3, 200.0), np.array([200.0, 210.0, 300.0])
-    >>> found = changes(CellSums(n, n, n, p, y, 0.8 * p, y * 0.6 + 40), CellTestSettings())
-    >>> found.change.round(3).tolist(), found.p_adjusted.round(3).tolist()
+    >>> result = changes(CellSums(n, n, n, p, y, 0.8 * p, y * 0.6 + 40), CellTestSettings())
+    >>> result.change.round(3).tolist(), result.p_adjusted.round(3).tolist()
     ([nan, -0.01, -0.09], [nan, 0.58, 0.0])
     """
-    rows = how.rows if how.null == Null.RESIDUAL else None
+    rows = settings.rows if settings.null == Null.RESIDUAL else None
     noise, number = residual_squares(sums, rows)
     shared = np.zeros(sums.rows.size) if rows is None else _shared_products(cluster_blocks(rows))
-    if not how.outcome_weights:
+    if not settings.outcome_weights:
         noise = np.maximum(noise, sums.variance)
     if wider is not None:
         noise = noise * wider
-    fewer, weights = _smaller_of_neighbours(number), sums.weight[1:] * sums.weight[:-1]
+    smaller_number, weights = _smaller_of_neighbours(number), sums.weight[1:] * sums.weight[:-1]
     with ignore_warnings():
-        gap, own = sums.off / sums.weight, noise / sums.weight**2
-        both = 2.0 * shared[1:] / weights
-        apart = own[1:] + own[:-1]
-        error, mirrored = np.sqrt(np.maximum([apart - both, apart + both], 0.0))
-    possible = _enough_events(sums, how) & (fewer >= (MIN_CLUSTERS if how.clustered else 2))
+        gap, variance = sums.off / sums.weight, noise / sums.weight**2
+        shared_part = 2.0 * shared[1:] / weights
+        independent = variance[1:] + variance[:-1]
+        error, mirrored = np.sqrt(np.maximum([independent - shared_part, independent + shared_part], 0.0))
+    possible = _enough_events(sums, settings) & (
+        smaller_number >= (MIN_CLUSTERS if settings.clustered else 2)
+    )
     possible &= (error > 0) & (mirrored > 0)
     change = np.where(possible, gap[1:] - gap[:-1], np.nan)
-    turned = np.where(possible, gap[1:] + gap[:-1], np.nan)
-    least = np.minimum(fewer - 1.0, math.inf if freedom is None else freedom)
-    p_value, adjusted, reach = student_test(change, error, least, level)
-    size = holm(np.maximum(p_value, student_test(turned, mirrored, least, level)[0]))
+    gap_sum = np.where(possible, gap[1:] + gap[:-1], np.nan)
+    degrees = np.minimum(smaller_number - 1.0, math.inf if freedom is None else freedom)
+    p_value, adjusted, reach = student_test(change, error, degrees, level)
+    size = holm(np.maximum(p_value, student_test(gap_sum, mirrored, degrees, level)[0]))
     columns = [change, change - reach, change + reach, p_value, adjusted, size]
     return Changes(*np.pad(columns, ((0, 0), (1, 0)), constant_values=np.nan))
 
@@ -127,19 +129,19 @@ def _shared_products(blocks: ClusterBlocks) -> Floats:
     return np.asarray(np.bincount(cell[1:], product, blocks.offsets.size - 1), np.float64)
 
 
-def _enough_events(sums: CellSums, how: CellTestSettings) -> Bools:
+def _enough_events(sums: CellSums, settings: CellTestSettings) -> Bools:
     """Steps whose two cells have enough events, expected or happened, for their residuals to tell the noise."""
     both = _smaller_of_neighbours(sums.weight) > 0
-    if not how.binary:
+    if not settings.binary:
         return both
     expected = effective_events(sums)
-    if not how.weighted and how.null != Null.RESIDUAL and not how.outcome_weights:
+    if not settings.weighted and settings.null != Null.RESIDUAL and not settings.outcome_weights:
         # Together: a quiet month before a bad one has few events, and its noise is known from the predictions.
         happened = np.minimum(sums.observed, sums.weight - sums.observed)
         events = np.maximum(expected[1:] + expected[:-1], happened[1:] + happened[:-1])
         return np.asarray(both & (events >= MIN_EVENTS))
-    if how.outcome_weights and how.rows is not None:
-        expected = how.rows.rarer_events()
+    if settings.outcome_weights and settings.rows is not None:
+        expected = settings.rows.rarer_events()
     return both & (_smaller_of_neighbours(expected) >= EFFECTIVE_EVENTS)
 
 
@@ -159,7 +161,7 @@ class DayNoise:
 
     def times(self, days: Floats) -> Floats:
         """The variance of a sum of so many days, relative to that of their rows if these were independent."""
-        return np.array([max(1.0, self.of_sum(each)) for each in days])
+        return np.array([max(1.0, self.of_sum(length)) for length in days])
 
     def of_sum(self, days: float) -> float:
         """γ₀ + 2Σ(1 - l/n)γ₁ρ^(l-1): the variance of a sum of n days, a day of independent rows being 1."""
@@ -187,20 +189,23 @@ def day_noise(days: CellSums, period: Integers) -> DayNoise | None:
     >>> bool(day_noise(days, np.arange(120) // 30).times(np.array([30.0]))[0] > 10)
     True
     """
-    kept = np.flatnonzero(days.variance > 0.0)
-    code = np.unique(period[kept], return_inverse=True)[1]
+    used = np.flatnonzero(days.variance > 0.0)
+    code = np.unique(period[used], return_inverse=True)[1]
     periods = int(code.max(initial=-1)) + 1
-    many = kept.size - periods
-    if many < MIN_DAYS:
+    degrees = used.size - periods
+    if degrees < MIN_DAYS:
         return None
-    days = days.take(kept)
-    length = kept.size / periods
+    days = days.take(used)
+    length = used.size / periods
     unit = _units(days, code)
     sums, pairs = _lagged(unit, code, np.zeros_like(code), 1)
     same, next_day = (sums / pairs)[0]
     # Of independent days the period's mean takes 1/n of the variance off all of these.
-    chance, plain = CHANCE_Z * math.sqrt(1.0 / many), same * kept.size / many
-    if plain - 1.0 < math.sqrt(2.0) * chance and next_day + plain / length < plain * chance:
+    chance, day_variance = CHANCE_Z * math.sqrt(1.0 / degrees), same * used.size / degrees
+    if (
+        day_variance - 1.0 < math.sqrt(2.0) * chance
+        and next_day + day_variance / length < day_variance * chance
+    ):
         return None
     return _lasting_noise(days, code // max(math.ceil(MIN_BLOCK_DAYS / length), 1), length)
 
@@ -210,15 +215,15 @@ def _units(days: CellSums, code: Integers) -> Floats:
     whole = days.map(lambda values: np.asarray(np.bincount(code, values), np.float64))
     gap = whole.off / whole.weight
     # Rows whose rate is not the predicted one have another variance, in all days of the group alike.
-    own = np.maximum((whole.residual2 - gap**2 * whole.weight2) / whole.variance, 1.0)
-    return (gap[code] * days.weight - days.off) / np.sqrt(days.variance * own[code])
+    inflation = np.maximum((whole.residual2 - gap**2 * whole.weight2) / whole.variance, 1.0)
+    return (gap[code] * days.weight - days.off) / np.sqrt(days.variance * inflation[code])
 
 
-def _lagged(unit: Floats, group: Integers, part: Integers, most: int) -> tuple[Floats, Floats]:
-    """Sums and numbers of products of days 0, 1, ..., `most` apart within a group, a row for each part of the days."""
+def _lagged(unit: Floats, group: Integers, part: Integers, max_lag: int) -> tuple[Floats, Floats]:
+    """Sums and numbers of products of days 0, ..., `max_lag` apart within a group, one row per part of the days."""
     parts = int(part[-1]) + 1
-    sums, pairs = np.zeros((2, parts, most + 1))
-    for lag in range(most + 1):
+    sums, pairs = np.zeros((2, parts, max_lag + 1))
+    for lag in range(max_lag + 1):
         inside = np.flatnonzero(group[lag:] == group[: group.size - lag])
         sums[:, lag] = np.bincount(part[inside], unit[inside + lag] * unit[inside], parts)
         pairs[:, lag] = np.bincount(part[inside], minlength=parts)
@@ -230,14 +235,14 @@ def _lasting_noise(days: CellSums, block: Integers, length: float) -> DayNoise:
     unit = _units(days, block)
     parts, blocks = max(4, min(20, unit.size // MIN_BLOCK_DAYS)), int(block[-1]) + 1
     sums, pairs = _lagged(unit, block, np.arange(unit.size) * parts // unit.size, MAX_LAG)
-    taken = unit.size / blocks
-    every, every_pair = sums.sum(0), pairs.sum(0)
-    found = _fit_day_noise(every, every_pair, taken)
-    without = zip(every - sums, every_pair - pairs, strict=True)
-    spread = np.log([max(1.0, _fit_day_noise(*others, taken).of_sum(length)) for others in without])
-    known = (parts - 1) * spread.var()  # of the logarithm
-    independent = (unit.size - blocks) * found.first / max(found.of_sum(length), found.first)
-    return replace(found, freedom=max(min(independent, 2.0 / max(known, 1e-9)), 2.0))
+    days_per_block = unit.size / blocks
+    all_sums, all_pairs = sums.sum(0), pairs.sum(0)
+    noise = _fit_day_noise(all_sums, all_pairs, days_per_block)
+    left_out = zip(all_sums - sums, all_pairs - pairs, strict=True)
+    spread = np.log([max(1.0, _fit_day_noise(*others, days_per_block).of_sum(length)) for others in left_out])
+    log_variance = (parts - 1) * spread.var()  # of the logarithm
+    independent = (unit.size - blocks) * noise.first / max(noise.of_sum(length), noise.first)
+    return replace(noise, freedom=max(min(independent, 2.0 / max(log_variance, 1e-9)), 2.0))
 
 
 def _fit_day_noise(sums: Floats, pairs: Floats, length: float) -> DayNoise:
@@ -249,14 +254,14 @@ def _fit_day_noise(sums: Floats, pairs: Floats, length: float) -> DayNoise:
     lags, weight = sums / np.maximum(pairs, 1.0), pairs[1:]
     powers = DECAYS[:, None] ** np.arange(weight.size)
     scale = np.maximum((powers**2 * weight).sum(1), 1e-9)
-    found = DayNoise(0.0, 0.0, 0.0)
+    noise = DayNoise(0.0, 0.0, 0.0)
     for _ in range(MAX_ITERATIONS):
-        mean = found.of_sum(length) / length
+        mean = noise.of_sum(length) / length
         agrees = (powers * (weight * (lags[1:] + mean))).sum(1)
         best = np.argmax(np.maximum(agrees, 0.0) ** 2 / scale)
         second = max(float(agrees[best] / scale[best]), 0.0)
-        found = DayNoise(float(lags[0] + mean), second, float(DECAYS[best]))
-    return found
+        noise = DayNoise(float(lags[0] + mean), second, float(DECAYS[best]))
+    return noise
 
 
 def tests_by_days(sums: CellSums, wider: Floats, freedom: float, level: float) -> dict[str, Any]:

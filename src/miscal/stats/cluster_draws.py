@@ -1,10 +1,9 @@
-"""Rows that move together: outcomes that a cluster shares, drawn from the predictions, as alike as the residuals are.
+"""Outcomes drawn from the predictions, as correlated within clusters as the residuals are.
 
-Flipped signs make residuals symmetric, and few clusters of skewed scores are not: tests by flips alarm too often. Here
-each row has the latent value ``x = sqrt(ρ)·u + sqrt(1 - ρ)·e``, u its cluster's and e its own, both normal, and the
-event happens where Φ(x) < p: each row is calibrated, and ρ makes the clusters' sums vary as they do in the data.
-
-The bins of variation have draws of their ranks' frequencies.
+Flipped signs make residuals symmetric, and those of few clusters with skewed scores are not: such tests reject too
+often. Here each row has the latent value ``x = sqrt(ρ)·u + sqrt(1 - ρ)·e``, u its cluster's and e its own, both normal,
+and the event occurs where Φ(x) < p. So each row is calibrated, and ρ makes the clusters' sums vary as they do in the
+data.
 """
 
 import math
@@ -72,19 +71,21 @@ class LatentOutcomes:
 
         rows : their probabilities, what happened, and their weights
         """
-        predicted, happened, weight = rows
+        predicted, observed, weight = rows
         code = np.unique(cluster, return_inverse=True)[1].astype(np.int64)
         variance = float(np.sum(weight**2 * predicted * (1.0 - predicted)))
-        own = np.bincount(code, weight * (happened - predicted))
-        squares = float(own @ own)
-        alike = latent_correlation(threshold, weight, code, squares - variance)
-        return cls(code, own.size, alike, seed, math.sqrt(max(squares, variance)), math.sqrt(variance))
+        cluster_sums = np.bincount(code, weight * (observed - predicted))
+        squares = float(cluster_sums @ cluster_sums)
+        correlation = latent_correlation(threshold, weight, code, squares - variance)
+        return cls(
+            code, cluster_sums.size, correlation, seed, math.sqrt(max(squares, variance)), math.sqrt(variance)
+        )
 
     def chunk(self, number: int) -> NDArray[np.float32]:
         """The values of draws CHUNK·number and those after it, (CHUNK, rows)."""
-        made = _cached_normals if self.cluster.size <= CACHED_ROWS else _normals
-        shared, own = made(self.seed, number, self.groups, self.cluster.size)
-        values = own * np.float32(math.sqrt(1.0 - self.alike))
+        draw = _cached_normals if self.cluster.size <= CACHED_ROWS else _normals
+        shared, of_rows = draw(self.seed, number, self.groups, self.cluster.size)
+        values = of_rows * np.float32(math.sqrt(1.0 - self.alike))
         values += (shared * np.float32(math.sqrt(self.alike)))[:, self.cluster]
         return values
 
@@ -154,9 +155,9 @@ def latent_correlation(threshold: Floats, weight: Floats, cluster: Integers, exc
     density = np.where(finite, weight * np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi), 0.0)
     before, polynomial, powers = np.zeros(z.size), np.ones(z.size), []
     for k in range(1, SERIES_TERMS + 1):
-        each = polynomial * density
-        total = np.bincount(cluster, each)
-        powers.append(float(total @ total - each @ each) / math.factorial(k))
+        term = polynomial * density
+        total = np.bincount(cluster, term)
+        powers.append(float(total @ total - term @ term) / math.factorial(k))
         before, polynomial = polynomial, z * polynomial - k * before
     low, high = 0.0, MAX_CORRELATION if excess > 0.0 and powers[0] > 0.0 else 0.0
     while high - low > 1e-4:

@@ -62,44 +62,52 @@ class CombinedTest:
 
 
 def draw_tests(
-    sums: CellSums, tests: Mapping[PartialTest, Statistic], how: CellTestSettings, draws: int
+    sums: CellSums, tests: Mapping[PartialTest, Statistic], settings: CellTestSettings, draws: int
 ) -> Floats:
     """Some statistics of draws of the cells, (draws + 1, tests), and in the end those of the cells themselves."""
     with ignore_warnings():  # beside next to no variance
-        drawn = null_statistics(cell_draws(sums, how, draws), sums, tests.values(), draws)
+        drawn = null_statistics(cell_draws(sums, settings, draws), sums, tests.values(), draws)
         return np.vstack([drawn, [test(-sums.off[None])[0] for test in tests.values()]])
 
 
-def combine_tests(names: Sequence[PartialTest], drawn: Floats, known: Sequence[float] = ()) -> CombinedTest:
+def combine_tests(
+    names: Sequence[PartialTest], drawn: Floats, fine_p_values: Sequence[float] = ()
+) -> CombinedTest:
     """Compare the inverses of some tests' p-values, added up, with those of draws of the cells.
 
     Parameters
     ----------
-    names, drawn : of the tests, and what `draw_tests` gives of them
-    known : p-values of some of the tests by other means, finer than the draws: where no draw reaches the data, the
-        p-value is their smallest, times the number of tests, if that is below the end of the draws' scale
+    names : sequence of PartialTest
+        The tests.
+    drawn : ndarray of shape (draws + 1, tests)
+        What `draw_tests` gives of them.
+    fine_p_values : sequence of float, default=()
+        P-values of some of the tests by other means, finer than the draws. Where no draw reaches the data, the p-value
+        is the smallest of them, times the number of tests, if that is below the resolution of the draws.
 
     Examples
     --------
-    >>> one = np.ones(2)
-    >>> sums = CellSums(100 * one, 100 * one, 100 * one, 20 * one, 35 * one, 16 * one, 30 * one)
+    >>> ones = np.ones(2)
+    >>> sums = CellSums(100 * ones, 100 * ones, 100 * ones, 20 * ones, 35 * ones, 16 * ones, 30 * ones)
     >>> tests = level_tests(sums, PooledError(1.0, sums.weight))
     >>> combine_tests([*tests], draw_tests(sums, tests, CellTestSettings(), 199)).p_value
     0.005
     """
-    alone = np.column_stack([_shares_as_large(column) for column in np.minimum(drawn, LARGEST_STATISTIC).T])
+    single_p = np.column_stack(
+        [_shares_as_large(column) for column in np.minimum(drawn, LARGEST_STATISTIC).T]
+    )
     shares = np.array([TEST_WEIGHTS.get(name, 1.0) for name in names])
-    p_value = float(_shares_as_large(sum_of_inverses(alone, shares))[-1])
-    finer = len(names) * min([each for each in known if not math.isnan(each)], default=math.inf)
+    p_value = float(_shares_as_large(sum_of_inverses(single_p, shares))[-1])
+    finer = len(names) * min([p for p in fine_p_values if not math.isnan(p)], default=math.inf)
     bound = p_value <= 1.5 / len(drawn)
     if bound and finer < p_value:
         p_value, bound = finer, False
-    return CombinedTest(p_value, dict(zip(names, alone[-1].tolist(), strict=True)), len(drawn) - 1, bound)
+    return CombinedTest(p_value, dict(zip(names, single_p[-1].tolist(), strict=True)), len(drawn) - 1, bound)
 
 
-def sum_of_inverses(alone: Floats, shares: Floats) -> Floats:
+def sum_of_inverses(single_p: Floats, shares: Floats) -> Floats:
     """One number of the p-values of all tests, (draws, tests), the larger the more there is."""
-    return (1.0 / alone) @ shares
+    return (1.0 / single_p) @ shares
 
 
 def _shares_as_large(values: Floats) -> Floats:
@@ -142,15 +150,15 @@ def variable_tests(
     The last piece holds the missing values, where there are any; it is a range, and has no place.
     """
     sums = pieces.sums
-    known = sums.rows.size - missing
+    n_pieces = sums.rows.size - missing
     scale = _squared_deviations(
         sums.map(lambda values: np.add.reduceat(values, pieces.starts)), binary=binary
     )
-    own = sums.variance[:known]
-    done = np.cumsum(own)
-    place = (done - 0.5 * own) / max(done[-1], 1e-300)
+    variance = sums.variance[:n_pieces]
+    cumulative = np.cumsum(variance)
+    position = (cumulative - 0.5 * variance) / max(cumulative[-1], 1e-300)
     polynomials = np.polynomial.legendre.legvander(
-        2.0 * place - 1.0, min(max(POLYNOMIAL_DEGREES.values()), known) - 1
+        2.0 * position - 1.0, min(max(POLYNOMIAL_DEGREES.values()), n_pieces) - 1
     ).T
     smooth = QuadraticTest.of(sums, np.pad(polynomials, ((0, 0), (0, int(missing)))))
     return {
@@ -190,12 +198,12 @@ def _cached_for_same_draws(statistic: Statistic) -> Statistic:
     """The same, worked out once for the tests that read it off the same residuals."""
     last: list[Floats] = []
 
-    def kept(residual: Floats) -> Floats:
+    def cached(residual: Floats) -> Floats:
         if not last or last[0] is not residual:
             last[:] = residual, statistic(residual)
         return last[1]
 
-    return kept
+    return cached
 
 
 def _squared_deviations(sums: CellSums, *, binary: bool) -> Statistic:
@@ -220,9 +228,9 @@ def _squared_deviations(sums: CellSums, *, binary: bool) -> Statistic:
     def deviance(residual: Floats) -> Floats:
         events = np.clip(residual / unit + mean, 0.0, size)
         with ignore_warnings():
-            both = of_side(events, mean) + of_side(size - events, size - mean)
-            made = 2.0 * both / spread
-        return np.nan_to_num(np.maximum(made, 0.0), posinf=1e9)
+            likelihood = of_side(events, mean) + of_side(size - events, size - mean)
+            squared = 2.0 * likelihood / spread
+        return np.nan_to_num(np.maximum(squared, 0.0), posinf=1e9)
 
     return deviance
 
@@ -242,8 +250,8 @@ class VariablePieces:
     @classmethod
     def of(cls, grid: CellSums, cell: Integers) -> "VariablePieces":
         """From the sums of a grid, and the cell that each of its cells lies in (rising)."""
-        done = np.cumsum(grid.variance) - 0.5 * grid.variance
-        share = np.floor(done * (MAX_PIECES / max(grid.variance.sum(), 1e-300)))
+        cumulative = np.cumsum(grid.variance) - 0.5 * grid.variance
+        share = np.floor(cumulative * (MAX_PIECES / max(grid.variance.sum(), 1e-300)))
         new = run_starts(cell, share)
         first = np.flatnonzero(new)
         sums = grid.map(lambda values: np.add.reduceat(values, first))

@@ -71,18 +71,20 @@ class SmoothingOptions:
 
 
 def fit_curves(
-    rows: SortedRows, codes: Integers | None, points: Floats, how: SmoothingOptions
+    rows: SortedRows, codes: Integers | None, points: Floats, options: SmoothingOptions
 ) -> SmoothedCurve:
     """Fit all responses at the points; responses are apart only when robustness gives each its own weights."""
-    where, own = find_windows(rows, how.span, points, rows.x)
+    grid_windows, value_windows = find_windows(rows, options.span, points, rows.x)
     parts = [rows]
-    if how.robust_iterations:
+    if options.robust_iterations:
         parts = [replace(rows, y=y[None]) for y in rows.y]
-    fitted = _constant if how.se == "constant" else _sandwich
-    done = [fitted(part, codes, where, own, how) for part in parts]
+    fitted = _constant if options.se == "constant" else _sandwich
+    curves = [fitted(part, codes, grid_windows, value_windows, options) for part in parts]
     names = ("fit", "standard_error", "degrees_of_freedom", "sigma")
-    joined: Any = {name: np.hstack([getattr(part, name) for part in done]) for name in names}
-    return replace(done[0], **joined, correlations=[each for part in done for each in part.correlations])
+    joined: Any = {name: np.hstack([getattr(part, name) for part in curves]) for name in names}
+    return replace(
+        curves[0], **joined, correlations=[matrix for part in curves for matrix in part.correlations]
+    )
 
 
 # ---- weights against outliers ----------------------------------------------------------------------------------------
@@ -109,39 +111,48 @@ def _bisquare(residual: Floats, count: Floats) -> Floats:
 
 
 def _robust_fit(
-    rows: SortedRows, where: Windows, own: Windows, how: SmoothingOptions
+    rows: SortedRows, grid_windows: Windows, value_windows: Windows, options: SmoothingOptions
 ) -> tuple[Floats | float, Fit, Fit]:
     """Weights of the rows against outliers, and the fits with them at the points and the values."""
     robust: Floats | float = 1.0
     line = rows.line()
-    at_values = fit_at(line, own, how.degree)
-    for _ in range(how.robust_iterations):
+    at_values = fit_at(line, value_windows, options.degree)
+    for _ in range(options.robust_iterations):
         robust = _bisquare(rows.y[0] - rows.per_row(at_values.values[:, 0]), rows.count)
         line = rows.line(robust)
-        at_values = fit_at(line, own, how.degree)
-    return robust, fit_at(line, where, how.degree), at_values
+        at_values = fit_at(line, value_windows, options.degree)
+    return robust, fit_at(line, grid_windows, options.degree), at_values
 
 
 # ---- the sandwich ----------------------------------------------------------------------------------------------------
 def _sandwich(
-    rows: SortedRows, codes: Integers | None, where: Windows, own: Windows, how: SmoothingOptions
+    rows: SortedRows,
+    codes: Integers | None,
+    grid_windows: Windows,
+    value_windows: Windows,
+    options: SmoothingOptions,
 ) -> SmoothedCurve:
     """Operator weights squared times squared residuals, each divided by 1 - l_ii (HC3)."""
-    robust, fit, at_values = _robust_fit(rows, where, own, how)
+    robust, fit, at_values = _robust_fit(rows, grid_windows, value_windows, options)
     weight = rows.weight * robust
     left = 1.0 - weight * rows.per_row(at_values.leverage)
     reproduced = left < REPRODUCED
     scale = weight / np.where(reproduced, 1.0, left)
     scores = scale * (rows.y - np.where(reproduced, 0.0, rows.per_row(at_values.values.T)))
     squares = np.vstack([scores**2, np.broadcast_to(weight * weight, scores[:1].shape)])
-    spread = powers_at(rows, rows.count * squares, where, fit, 2)
+    spread = powers_at(rows, rows.count * squares, grid_windows, fit, 2)
     if codes is None:
-        variance, fourth = spread[:, :-1], powers_at(rows, rows.count * squares[:-1] ** 2, where, fit, 4)
+        variance, fourth = (
+            spread[:, :-1],
+            powers_at(rows, rows.count * squares[:-1] ** 2, grid_windows, fit, 4),
+        )
         scores, codes = np.sqrt(rows.count) * scores, np.arange(rows.order.size)
     else:
         scores = rows.count * scores
-        variance, fourth = _clustered(rows, scores, codes, where, fit)
-    correlations = _correlations(rows, scores, codes, where, fit) if how.band == "simultaneous" else []
+        variance, fourth = _clustered(rows, scores, codes, grid_windows, fit)
+    correlations = (
+        _correlations(rows, scores, codes, grid_windows, fit) if options.band == "simultaneous" else []
+    )
     # Student's degrees of freedom: the number of rows (clusters) that the variance really rests on
     freedom = np.full_like(variance, rows.total)
     np.divide(variance**2, fourth, out=freedom, where=fourth > 0.0)
@@ -149,20 +160,20 @@ def _sandwich(
     error[spread[:, -1] >= 1.0 - 1e-9] = np.nan  # the fit rests on one row
     sigma = np.full(len(rows.y), np.nan)
     freedom = np.maximum(freedom, 1.0)
-    return SmoothedCurve(where.points, fit.values, error, freedom, sigma, np.nan, correlations)
+    return SmoothedCurve(grid_windows.points, fit.values, error, freedom, sigma, np.nan, correlations)
 
 
 def _clustered(
-    rows: SortedRows, scores: Floats, codes: Integers, where: Windows, fit: Fit
+    rows: SortedRows, scores: Floats, codes: Integers, grid_windows: Windows, fit: Fit
 ) -> tuple[Floats, Floats]:
     """Sum over clusters (sum of l_i r_i)^2, times G / (G - 1); the fourth powers likewise."""
     shape = int(codes.max()) + 1, rows.x.size
     factor = shape[0] / (shape[0] - 1.0) if shape[0] > 1 else np.nan
     value = rows.per_row(np.arange(rows.x.size))  # the number of each row's value
-    variance, fourth = np.empty((2, where.points.size, len(scores)))
+    variance, fourth = np.empty((2, grid_windows.points.size, len(scores)))
     by_cluster = [sparse.csr_array((each, (codes, value)), shape) for each in scores]
-    for point in range(where.points.size):
-        weights = operator(rows.x, where, fit, rows.x, slice(point, point + 1))[0]
+    for point in range(grid_windows.points.size):
+        weights = operator(rows.x, grid_windows, fit, rows.x, slice(point, point + 1))[0]
         for k, each in enumerate(by_cluster):
             square = (each @ weights) ** 2
             variance[point, k], fourth[point, k] = square.sum(), square @ square
@@ -171,37 +182,43 @@ def _clustered(
 
 # ---- one residual variance -------------------------------------------------------------------------------------------
 def _constant(
-    rows: SortedRows, _codes: Integers | None, where: Windows, own: Windows, how: SmoothingOptions
+    rows: SortedRows,
+    _codes: Integers | None,
+    grid_windows: Windows,
+    value_windows: Windows,
+    options: SmoothingOptions,
 ) -> SmoothedCurve:
     """One variance for all rows: clusters are of no use to it."""
     line = rows.line()
-    plain, fit = fit_at(line, own, how.degree), fit_at(line, where, how.degree)
-    delta, degrees = _freedom(rows, plain, own)
+    plain, fit = fit_at(line, value_windows, options.degree), fit_at(line, grid_windows, options.degree)
+    delta, degrees = _freedom(rows, plain, value_windows)
     final, residual = fit, rows.y - rows.per_row(plain.values.T)
-    if how.robust_iterations:
-        robust, final, at_values = _robust_fit(rows, where, own, how)
-        residual = _pseudo_residuals(rows, robust, at_values, own, how.degree)
+    if options.robust_iterations:
+        robust, final, at_values = _robust_fit(rows, grid_windows, value_windows, options)
+        residual = _pseudo_residuals(rows, robust, at_values, value_windows, options.degree)
     sigma = np.sqrt((rows.weight * rows.count * residual**2).sum(axis=1) / delta)
     correlations = []
-    if how.band == "simultaneous":
+    if options.band == "simultaneous":
         scores = np.broadcast_to(np.sqrt(rows.weight * rows.count), (1, rows.order.size))
-        correlations = _correlations(rows, scores, np.arange(rows.order.size), where, fit) * len(rows.y)
-    error = np.sqrt(powers_at(rows, rows.weight * rows.count, where, fit, 2)) * sigma
+        correlations = _correlations(rows, scores, np.arange(rows.order.size), grid_windows, fit) * len(
+            rows.y
+        )
+    error = np.sqrt(powers_at(rows, rows.weight * rows.count, grid_windows, fit, 2)) * sigma
     freedom = np.full_like(error, degrees)
-    return SmoothedCurve(where.points, final.values, error, freedom, sigma, delta, correlations)
+    return SmoothedCurve(grid_windows.points, final.values, error, freedom, sigma, delta, correlations)
 
 
-def _freedom(rows: SortedRows, fit: Fit, own: Windows) -> tuple[float, float]:
+def _freedom(rows: SortedRows, fit: Fit, value_windows: Windows) -> tuple[float, float]:
     """Of the fit at the values: one_delta = trace of (I - L)(I - L)', and degrees of freedom."""
-    many, trace = rows.per_value(rows.count), fit.leverage @ rows.per_value(rows.weight * rows.count)
-    norm = powers_at(rows, rows.weight * rows.weight * rows.count, own, fit, 2)[:, 0]
-    delta = float(rows.total + many @ norm - 2.0 * trace)
+    counts, trace = rows.per_value(rows.count), fit.leverage @ rows.per_value(rows.weight * rows.count)
+    norm = powers_at(rows, rows.weight * rows.weight * rows.count, value_windows, fit, 2)[:, 0]
+    delta = float(rows.total + counts @ norm - 2.0 * trace)
     if not delta > 1e-9 * rows.total:
         return np.nan, np.nan
     if rows.x.size > MAX_EXACT_VALUES or rows.weight.ndim:  # two_delta is dear and about one_delta
         return delta, delta
-    root = np.sqrt(many)
-    rest = np.eye(root.size) - operator(rows.x, own, fit, rows.x) * root[:, None] * root
+    root = np.sqrt(counts)
+    rest = np.eye(root.size) - operator(rows.x, value_windows, fit, rows.x) * root[:, None] * root
     product = rest @ rest.T
     # Contrasts inside ties are left as they are.
     two = float(np.sum(product * product)) + rows.total - root.size
@@ -209,7 +226,7 @@ def _freedom(rows: SortedRows, fit: Fit, own: Windows) -> tuple[float, float]:
 
 
 def _pseudo_residuals(
-    rows: SortedRows, robust: Floats | float, fit: Fit, own: Windows, degree: int
+    rows: SortedRows, robust: Floats | float, fit: Fit, value_windows: Windows, degree: int
 ) -> Floats:
     """Residuals of the pseudo-values (netlib's `lowesp`), smoothed without robustness weights."""
     residual = rows.y - rows.per_row(fit.values.T)
@@ -219,13 +236,13 @@ def _pseudo_residuals(
     share = (1.0 - residual**2 * rows.weight / scale) * np.sqrt(robust)
     stretch = rows.total / float((rows.count * share).sum())
     pseudo = replace(rows, y=rows.y - residual + stretch * robust * residual)
-    again = fit_at(pseudo.line(), own, degree)
+    again = fit_at(pseudo.line(), value_windows, degree)
     return np.asarray(pseudo.y - rows.per_row(again.values.T))
 
 
 # ---- bands -----------------------------------------------------------------------------------------------------------
 def _correlations(
-    rows: SortedRows, scores: Floats, codes: Integers, where: Windows, fit: Fit
+    rows: SortedRows, scores: Floats, codes: Integers, grid_windows: Windows, fit: Fit
 ) -> list[Floats]:
     """Correlation of the curve across the grid for each row of scores, those of one cluster summed.
 
@@ -234,13 +251,13 @@ def _correlations(
     values, out = rows.x.size, []
     blocks = min(BLOCKS, values)
     block, places = np.arange(values) * blocks // values, rows.x
-    for each in scores:
+    for row_scores in scores:
         if blocks < values:
-            mass = rows.per_value(each * each) + 1e-300
+            mass = rows.per_value(row_scores * row_scores) + 1e-300
             places = np.bincount(block, mass * rows.x) / np.bincount(block, mass)
-        matrix = operator(rows.x, where, fit, places)
+        matrix = operator(rows.x, grid_windows, fit, places)
         cells = rows.per_row(block), codes
-        summed = sparse.csr_array((each, cells), (blocks, int(codes.max()) + 1))
+        summed = sparse.csr_array((row_scores, cells), (blocks, int(codes.max()) + 1))
         covariance = matrix @ (summed @ summed.T).toarray() @ matrix.T
         size = np.sqrt(np.maximum(np.diag(covariance), 0.0))
         size[size == 0.0] = 1.0
@@ -248,18 +265,18 @@ def _correlations(
     return out
 
 
-def critical_values(done: SmoothedCurve, how: SmoothingOptions) -> Floats:
+def critical_values(curve: SmoothedCurve, options: SmoothingOptions) -> Floats:
     """Multiples of the standard error, (points, responses): Student's quantile at the level of the band.
 
     A simultaneous band takes the quantile of the largest deviation of a Gaussian curve with the same correlations and
     then Student's quantile of the same tail, point by point.
     """
-    tail = np.full(done.fit.shape[1], 0.5 + 0.5 * how.level)
-    random = np.random.default_rng(how.random_state)
-    for k, correlation in enumerate(done.correlations):
+    tail = np.full(curve.fit.shape[1], 0.5 + 0.5 * options.level)
+    random = np.random.default_rng(options.random_state)
+    for k, correlation in enumerate(curve.correlations):
         values, vectors = np.linalg.eigh(correlation)
         keep = values > 1e-9 * values[-1]
         root = vectors[:, keep] * np.sqrt(values[keep])
         largest = np.abs(root @ random.standard_normal((root.shape[1], BAND_DRAWS))).max(axis=0)
-        tail[k] = special.ndtr(np.quantile(largest, how.level))
-    return np.asarray(special.stdtrit(done.degrees_of_freedom, np.minimum(tail, 1.0 - 1e-12)))
+        tail[k] = special.ndtr(np.quantile(largest, options.level))
+    return np.asarray(special.stdtrit(curve.degrees_of_freedom, np.minimum(tail, 1.0 - 1e-12)))

@@ -32,7 +32,7 @@ def wald_p(value: float, interval: Sequence[float], right: float, logarithm: boo
 
 
 def cell_gap_intervals(
-    sums: CellSums, how: CellTestSettings, tests: int, level: float = 0.05
+    sums: CellSums, settings: CellTestSettings, tests: int, level: float = 0.05
 ) -> tuple[Floats, Floats]:
     """Give bounds of the gaps that hold all at once with probability ``1 - level`` (Bonferroni over `tests`).
 
@@ -51,37 +51,37 @@ def cell_gap_intervals(
     Examples
     --------
     >>> from miscal.stats.cell_sums import CellTestSettings, CellSums
-    >>> one = np.ones(1)
-    >>> none = CellSums(100 * one, 100 * one, 100 * one, 2 * one, 0 * one, 1.96 * one, 0.04 * one)
+    >>> ones = np.ones(1)
+    >>> none = CellSums(100 * ones, 100 * ones, 100 * ones, 2 * ones, 0 * ones, 1.96 * ones, 0.04 * ones)
     >>> low, high = cell_gap_intervals(none, CellTestSettings(), 1)
     >>> low.round(4).tolist(), high.round(4).tolist()
     ([-0.0162], [0.02])
     """
     with ignore_warnings():
-        if how.null == Null.BERNOULLI:
-            least, most = _expected_event_bounds(sums, level / tests, weighted=how.weighted)
-            return (sums.predicted - most) / sums.weight, (sums.predicted - least) / sums.weight
-        noise, blocks = residual_squares(sums, how.rows)
-        if how.model_variance or how.outcome_weights or not how.binary:
+        if settings.null == Null.BERNOULLI:
+            low_events, high_events = _expected_event_bounds(sums, level / tests, weighted=settings.weighted)
+            return (sums.predicted - high_events) / sums.weight, (sums.predicted - low_events) / sums.weight
+        noise, n_blocks = residual_squares(sums, settings.rows)
+        if settings.model_variance or settings.outcome_weights or not settings.binary:
             noise = np.maximum(noise, sums.variance)
         gap = sums.off / sums.weight
-        reach = student_reach(blocks, level / tests) * np.sqrt(noise) / sums.weight
+        half_width = student_reach(n_blocks, level / tests) * np.sqrt(noise) / sums.weight
         # One row or cluster whose residual is 0 says nothing of the others.
-        reach = np.nan_to_num(reach, nan=np.inf)
-        return np.maximum(gap - reach, sums.mean - 1.0), np.minimum(gap + reach, sums.mean)
+        half_width = np.nan_to_num(half_width, nan=np.inf)
+        return np.maximum(gap - half_width, sums.mean - 1.0), np.minimum(gap + half_width, sums.mean)
 
 
-def total_half_width(pair: TargetData, expected: Floats) -> float:
+def total_half_width(target: TargetData, expected: Floats) -> float:
     """Half-width of the 95% interval of Σw·y around what is expected of each row, by cluster where there are any."""
-    residual = pair.observed - expected
-    if pair.cluster is None:
+    residual = target.observed - expected
+    if target.cluster is None:
         squares = residual * residual
-        return NORMAL_95 * math.sqrt(np.sum(squares if pair.second is None else squares * pair.second))
-    residual = pair.weighed(residual)
-    own = np.bincount(pair.cluster, residual)[np.bincount(pair.cluster) > 0]
+        return NORMAL_95 * math.sqrt(np.sum(squares if target.second is None else squares * target.second))
+    residual = target.weighed(residual)
+    cluster_sums = np.bincount(target.cluster, residual)[np.bincount(target.cluster) > 0]
     # Few clusters: Student's t, and no less noise than rows that have nothing to do with each other would have.
-    freedom = max(own.size - 1.0, 1.0)
-    by_cluster = np.sum(own * own) * own.size / freedom
+    freedom = max(cluster_sums.size - 1.0, 1.0)
+    by_cluster = np.sum(cluster_sums * cluster_sums) * cluster_sums.size / freedom
     noise = max(by_cluster, np.sum(residual * residual))
     return student_95(freedom) * math.sqrt(noise)
 
@@ -103,11 +103,13 @@ def agree_with_tests(
     >>> low.tolist(), high.tolist()
     ([0.0, -0.1], [0.3, 0.2])
     """
-    real = adjusted <= level
-    least = np.finfo(np.float64).tiny
-    above = np.where(gap > 0.0, np.maximum(low, least), low)
-    below = np.where(gap < 0.0, np.minimum(high, -least), high)
-    return np.where(real, above, np.minimum(low, 0.0)), np.where(real, below, np.maximum(high, 0.0))
+    significant = adjusted <= level
+    tiny = np.finfo(np.float64).tiny
+    above = np.where(gap > 0.0, np.maximum(low, tiny), low)
+    below = np.where(gap < 0.0, np.minimum(high, -tiny), high)
+    return np.where(significant, above, np.minimum(low, 0.0)), np.where(
+        significant, below, np.maximum(high, 0.0)
+    )
 
 
 def _expected_event_bounds(sums: CellSums, level: float, *, weighted: bool) -> Floats:
@@ -131,12 +133,12 @@ def _expected_event_bounds(sums: CellSums, level: float, *, weighted: bool) -> F
         bound = (middle + side * np.sqrt(np.maximum(inner, 0.0))) / (2.0 * (1.0 + square / size))
         return np.clip(bound, 0.0, size)
 
-    least = np.where(events <= 0.0, 0.0, wilson(-1.0))
-    most = np.where(events >= size, size, wilson(1.0))
-    bounds = np.stack([least, most])
-    small = (np.minimum(events, size - events) <= NORMAL_EVENTS) & (ratio <= 1.0 + 1e-9)
-    cells = np.stack([events, size, np.minimum(ratio, 1.0), mean > 0.5 * size])[:, small]
-    bounds[:, small] = _inverted_tails(cells, 0.5 * level, bounds[:, small])
+    low = np.where(events <= 0.0, 0.0, wilson(-1.0))
+    high = np.where(events >= size, size, wilson(1.0))
+    bounds = np.stack([low, high])
+    inexact = (np.minimum(events, size - events) <= NORMAL_EVENTS) & (ratio <= 1.0 + 1e-9)
+    cells = np.stack([events, size, np.minimum(ratio, 1.0), mean > 0.5 * size])[:, inexact]
+    bounds[:, inexact] = _inverted_tails(cells, 0.5 * level, bounds[:, inexact])
     return bounds * scale
 
 
@@ -164,7 +166,7 @@ def _inverted_tails(cells: Floats, half: float, start: Floats) -> Floats:
             if not live.size:
                 break
             variance = spread * guess * (1.0 - guess / trials)
-            matched = [each[live] for each in (count, guess, variance, trials, swapped)]
+            matched = [values[live] for values in (count, guess, variance, trials, swapped)]
             tail = binomial_tail(matched, upper=lower[live])
             height[live] = np.sqrt(np.maximum(-np.log(tail), 0.0)) - target
             outer, inner = np.where(height > 0.0, guess, outer), np.where(height > 0.0, inner, guess)

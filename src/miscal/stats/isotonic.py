@@ -11,7 +11,7 @@ from miscal.stats.cell_sums import Floats, Integers
 FOLDS = 5
 
 
-def cross_fitted_score(pair: TargetData, random_state: int = 0) -> Floats:
+def cross_fitted_score(target: TargetData, random_state: int = 0) -> Floats:
     """Recalibrate the score by isotonic regression, each row by a fit on the other folds.
 
     A cell whose gap to the recalibrated score is significant has an error of its own (*specific*); otherwise it shares
@@ -26,29 +26,29 @@ def cross_fitted_score(pair: TargetData, random_state: int = 0) -> Floats:
     >>> bool(np.abs(cross_fitted_score(TargetData(score, happened)).mean() - 0.2) < 0.01)
     True
     """
-    weight = pair.weights[0]
-    happened = weight * pair.observed
-    fold = assign_folds(pair.rows, FOLDS, cluster=pair.cluster, random_state=random_state)
-    answer = pair.predicted.copy()
-    levels, places = np.unique(pair.predicted, return_inverse=True)
+    weight = target.weights[0]
+    events_of_rows = weight * target.observed
+    fold = assign_folds(target.rows, FOLDS, cluster=target.cluster, random_state=random_state)
+    answer = target.predicted.copy()
+    levels, places = np.unique(target.predicted, return_inverse=True)
     # Each fit is the total of every distinct score less one fold's own: one fold's sums at a time are held.
-    mass, events = np.bincount(places, weight), np.bincount(places, happened)
+    mass, events = np.bincount(places, weight), np.bincount(places, events_of_rows)
     for index in range(FOLDS):
         inside = np.flatnonzero(fold == index)
-        own = places[inside]
-        others = mass - np.bincount(own, weight[inside], levels.size)
-        others_events = events - np.bincount(own, happened[inside], levels.size)
-        answer[inside] = _isotonic(levels, others, others_events)[own]
+        own_places = places[inside]
+        others = mass - np.bincount(own_places, weight[inside], levels.size)
+        others_events = events - np.bincount(own_places, events_of_rows[inside], levels.size)
+        answer[inside] = _isotonic(levels, others, others_events)[own_places]
     return answer
 
 
-def smoothed_isotonic_rates(pair: TargetData) -> Floats:
+def smoothed_isotonic_rates(target: TargetData) -> Floats:
     """The isotonic map of the score, its steps pulled towards the score by half an event so that no rate is 0 or 1."""
-    levels, places = np.unique(pair.predicted, return_inverse=True)
-    first = pair.weights[0]
+    levels, places = np.unique(target.predicted, return_inverse=True)
+    first = target.weights[0]
     mass = np.bincount(places, first)
-    size = mass if pair.weight is None else mass**2 / np.bincount(places, pair.second)
-    rates = _isotonic(levels, mass, np.bincount(places, first * pair.observed))
+    size = mass if target.weight is None else mass**2 / np.bincount(places, target.second)
+    rates = _isotonic(levels, mass, np.bincount(places, first * target.observed))
     step = np.cumsum(np.diff(rates, prepend=rates[:1]) != 0.0)
     trials = np.bincount(step, size)[step]
     return np.asarray(np.clip((trials * rates + 0.5 * levels) / (trials + 0.5), 0.0, 1.0)[places])

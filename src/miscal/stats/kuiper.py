@@ -88,10 +88,10 @@ def brownian_range_isf(p_value: float) -> float:
 
 def kuiper_p_value(
     walk: Walk,
-    how: CellTestSettings,
+    settings: CellTestSettings,
     *,
     events: float,
-    happened: float = 0.0,
+    residual2: float = 0.0,
     ties: CellSums | None = None,
     draws: int = DRAWS,
 ) -> NullSummary:
@@ -101,9 +101,9 @@ def kuiper_p_value(
     ----------
     events
         Expected events of the rarer side; with weights the effective number (`effective_events`).
-    happened
+    residual2
         Σw²(y-p)²: the walk's variance when null="residual"; else, where it is larger, the noise of the interval.
-    how
+    settings
         Its rows are by distinct key, in order, for a simulation; always simulated when they have clusters and
         null="residual". With `model_variance` outcomes can be drawn by cluster.
     ties
@@ -120,44 +120,44 @@ def kuiper_p_value(
     Examples
     --------
     >>> walk = Walk(0.03, weight=1000.0, variance=100.0, events=120.0, distinct=1000)
-    >>> found = kuiper_p_value(walk, CellTestSettings(), events=120.0)
-    >>> round(found.p_value, 3), found.method, round(found.noise_floor, 4)
+    >>> summary = kuiper_p_value(walk, CellTestSettings(), events=120.0)
+    >>> round(summary.p_value, 3), summary.method, round(summary.noise_floor, 4)
     (0.011, <Method.BROWNIAN_RANGE: 'Brownian range'>, 0.016)
     """
-    flips, rows, value = how.null == Null.RESIDUAL, how.rows, walk.range
-    variance = max(happened if flips else walk.variance, 0.0)
-    wider = math.sqrt(max(1.0, happened / variance)) if variance else 1.0
-    clustered = flips and how.clustered
-    plain = not clustered and walk.distinct >= DISTINCT
+    flips, rows, value = settings.null == Null.RESIDUAL, settings.rows, walk.range
+    variance = max(residual2 if flips else walk.variance, 0.0)
+    interval_factor = math.sqrt(max(1.0, residual2 / variance)) if variance else 1.0
+    clustered = flips and settings.clustered
+    many_keys = not clustered and walk.distinct >= DISTINCT
     enough = events >= EFFECTIVE_EVENTS
-    if not (enough and plain):
+    if not (enough and many_keys):
         if ties is not None and not flips:
-            total, how = ties.weight.sum(), replace(how, rows=None)
-            return aggregate_null(ties, lambda residual: cumulative_ranges(residual) / total, how, draws)
+            total, settings = ties.weight.sum(), replace(settings, rows=None)
+            return aggregate_null(ties, lambda residual: cumulative_ranges(residual) / total, settings, draws)
         if rows is not None and (clustered or rows.rows * draws <= ROW_DRAWS):
-            found = simulated_kuiper(
-                value, rows, how, affordable_draws(draws, rows.rows)
+            summary = simulated_kuiper(
+                value, rows, settings, affordable_draws(draws, rows.rows)
             )  # clusters have no other way
-            return found.no_narrower(wider * found.quantile)
+            return summary.no_narrower(interval_factor * summary.quantile)
     if not enough:
         return NullSummary.unknown(value, Method.TOO_SMALL)
     deviation = math.sqrt(variance) / walk.weight
     if deviation == 0.0:  # certain predictions: no noise at all
         p_value = 1.0 if value <= 1e-12 else 0.0
         return NullSummary(value, 0.0, p_value, 0.0, (value, value), Method.CERTAIN)
-    method = Method.BROWNIAN_RANGE if plain else Method.BROWNIAN_RANGE_TIES
+    method = Method.BROWNIAN_RANGE if many_keys else Method.BROWNIAN_RANGE_TIES
     p_value, quantile = brownian_range_p(value / deviation), RANGE_QUANTILE * deviation
-    interval = seminorm_interval(value, wider * quantile)
+    interval = seminorm_interval(value, interval_factor * quantile)
     return NullSummary(value, RANGE_MEAN * deviation, p_value, quantile, interval, method)
 
 
-def simulated_kuiper(value: float, rows: CellRows, how: CellTestSettings, draws: int) -> NullSummary:
+def simulated_kuiper(value: float, rows: CellRows, settings: CellTestSettings, draws: int) -> NullSummary:
     """Compare a walk's range over Σw with draws of it: Bernoulli outcomes, or signs flipped row- or cluster-wise.
 
     With `model_variance` outcomes are drawn by cluster in place of flipping signs, where that can be afforded.
     """
-    steps, method = residual_draws(rows, how, draws)
-    every = np.arange(rows.rows, dtype=np.int32), np.array([0, rows.rows])
-    walk = rows.codes().astype(float), every, 1.0 / rows.sampling.sum(keepdims=True)
+    steps, method = residual_draws(rows, settings, draws)
+    all_rows = np.arange(rows.rows, dtype=np.int32), np.array([0, rows.rows])
+    walk = rows.codes().astype(float), all_rows, 1.0 / rows.sampling.sum(keepdims=True)
     block = 64 if method is Method.CLUSTER_DRAWS else 50  # whole chunks of draws by cluster
     return max_statistic_p(value, partial(widest_ranges, *walk, steps), draws, block=block, method=method)

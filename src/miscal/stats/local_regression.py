@@ -55,8 +55,8 @@ class SortedRows:
 
     def per_value(self, of_rows: Floats) -> Floats:
         """Sum over the rows of each distinct value."""
-        every = np.broadcast_to(of_rows, (*of_rows.shape[:-1], self.order.size))
-        return np.add.reduceat(every, self.starts, axis=-1)
+        values = np.broadcast_to(of_rows, (*of_rows.shape[:-1], self.order.size))
+        return np.add.reduceat(values, self.starts, axis=-1)
 
     def per_row(self, of_values: Array) -> Array:
         """What belongs to a distinct value, repeated for its rows."""
@@ -64,8 +64,8 @@ class SortedRows:
 
     def line(self, robust: Floats | float = 1.0) -> Line:
         """Weight (first row) and weighted responses of each distinct value, with the nodes of cells."""
-        own = self.weight * robust * self.count
-        return line_of(self.x, np.vstack([self.per_value(own), self.per_value(own * self.y)]))
+        row_weight = self.weight * robust * self.count
+        return line_of(self.x, np.vstack([self.per_value(row_weight), self.per_value(row_weight * self.y)]))
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,9 @@ def sort_rows(x: Floats, y: Floats, weight: Floats, count: Floats) -> SortedRows
     ends = np.append(starts[1:], x.size)
     if count.ndim:
         ends = np.cumsum(count)[ends - 1]
-    own = np.broadcast_to(weight * count, x.shape)
+    row_weight = np.broadcast_to(weight * count, x.shape)
     responses = np.take(y.T, order, axis=1)
-    middle = responses @ own / own.sum()
+    middle = responses @ row_weight / row_weight.sum()
     responses -= middle[:, None]
     distinct = ordered[starts]
     return SortedRows(
@@ -120,30 +120,30 @@ def pool_rows(rows: SortedRows) -> SortedRows:
     cell = (rows.ends - 1) * EXACT // rows.total
     heavy = np.diff(rows.ends, prepend=0) * EXACT >= rows.total
     first = np.flatnonzero((np.diff(cell, prepend=-1) > 0) | heavy | np.roll(heavy, 1))
-    own = rows.per_value(rows.weight * rows.count)
-    mean = np.add.reduceat(own * rows.x, first) / np.add.reduceat(own, first)
+    value_weight = rows.per_value(rows.weight * rows.count)
+    mean = np.add.reduceat(value_weight * rows.x, first) / np.add.reduceat(value_weight, first)
     return replace(rows, x=mean, starts=rows.starts[first])
 
 
-def find_windows(rows: SortedRows, span: float, *several: Floats) -> list[Windows]:
+def find_windows(rows: SortedRows, span: float, *point_sets: Floats) -> list[Windows]:
     """The windows of some points each: the q = floor(span * rows + 1e-5) nearest rows, at least 1.
 
     As a point moves up, the first of its rows leaves when the next one above comes nearer: at the middle between them.
     """
-    wanted = max(1, int(span * rows.total + 1e-5))
-    last = rows.total - wanted
+    n_nearest = max(1, int(span * rows.total + 1e-5))
+    last = rows.total - n_nearest
     # Stable sorting merges two stretches that are in order.
-    changes = np.sort(np.concatenate([[0], rows.ends, rows.ends - wanted]), kind="stable")
+    changes = np.sort(np.concatenate([[0], rows.ends, rows.ends - n_nearest]), kind="stable")
     starts = changes[(changes >= 0) & (changes < last)]  # of windows whose first or next value is another
-    middles = rows.at(starts) / 2.0 + rows.at(starts + wanted) / 2.0
+    middles = rows.at(starts) / 2.0 + rows.at(starts + n_nearest) / 2.0
     starts = np.append(starts, last)
-    found = []
-    for points in several:
+    windows = []
+    for points in point_sets:
         first = starts[np.searchsorted(middles, points)]
         with np.errstate(over="ignore"):  # of values as far apart as numbers get
-            bandwidth = np.maximum(points - rows.at(first), rows.at(first + wanted - 1) - points)
-            found.append(_inside(rows.x, points, bandwidth))
-    return found
+            bandwidth = np.maximum(points - rows.at(first), rows.at(first + n_nearest - 1) - points)
+            windows.append(_inside(rows.x, points, bandwidth))
+    return windows
 
 
 def _inside(x: Floats, points: Floats, bandwidth: Floats) -> Windows:
@@ -200,11 +200,11 @@ def powers_at(rows: SortedRows, of_rows: Floats, where: Windows, fit: Fit, power
 
 
 def _at_points(line: Line, where: Windows, degree: int, power: int, out: Floats, fit: Fit) -> None:
-    def some(i: int, j: int) -> None:
-        seen = where.points[i:j], where.window[i:j], where.inverse[i:j]
-        loess.at_points(*line, *seen, degree, power, out[i:j], fit.solution[i:j])
+    def task(i: int, j: int) -> None:
+        windows = where.points[i:j], where.window[i:j], where.inverse[i:j]
+        loess.at_points(*line, *windows, degree, power, out[i:j], fit.solution[i:j])
 
-    over_blocks(where.points.size, some, block=TOGETHER)
+    over_blocks(where.points.size, task, block=TOGETHER)
 
 
 def operator(x: Floats, where: Windows, fit: Fit, places: Floats, part: slice = slice(None)) -> Floats:

@@ -1,8 +1,4 @@
-"""Is the worst of many places worse than the worst of calibrated predictions? The whole maximum is simulated.
-
-Places are subpopulations, whose errors are on one scale, or neighbourhoods: sums of simulated residuals around the same
-centres are products of one kernel matrix with many columns, made block by block; no more than a few megabytes are held.
-"""
+"""Null distribution of the largest error of many subpopulations: the whole search is simulated."""
 
 import math
 from dataclasses import dataclass, replace
@@ -55,10 +51,10 @@ def _per_weight(values: Array, stats: Array) -> Array:
 
 def noise_scales(stats: Array) -> Array:
     """What a walk's span is multiplied by: M_k = span_k · scale_k; 0 where σ_k is 0."""
-    variance, every = stats[:, VARIANCE], stats[0, WEIGHT]
+    variance, total_weight = stats[:, VARIANCE], stats[0, WEIGHT]
     with ignore_warnings():
-        scale = np.where(variance > 0, np.sqrt(variance[0] / variance) / every, 0.0)
-    scale[0] = 1.0 / every
+        scale = np.where(variance > 0, np.sqrt(variance[0] / variance) / total_weight, 0.0)
+    scale[0] = 1.0 / total_weight
     return scale
 
 
@@ -80,19 +76,19 @@ def scaled_errors(stats: Array, *, normalise: bool = True) -> Array:
 
 
 def raise_quiet_variances(
-    rows: Ordered, found: Search, residual_variance: ResidualVariance | OutcomeSamplingVariance
+    rows: Ordered, search: Search, residual_variance: ResidualVariance | OutcomeSamplingVariance
 ) -> tuple[Array, Array]:
     """Statistics of outcomes that are no events, whose variance is that of their residuals or what is usual.
 
     Also by how much each is quieter than is usual, as standard deviations, at least 1: draws of flipped signs are.
     """
-    weight, second = (each if each.size else np.ones(rows.rows) for each in (rows.weight, rows.second))
+    weight, second = (values if values.size else np.ones(rows.rows) for values in (rows.weight, rows.second))
     either = np.stack([rows.squared_residuals(), residual_variance.of_sum(rows.score, weight, second)])
-    members = map(found.members, range(len(found.stats)))
-    own, usual = np.transpose([either[:, chosen].sum(axis=1) for chosen in members])
-    made = found.stats.copy()
-    made[:, VARIANCE] = np.maximum(own, usual)
-    return made, np.sqrt(made[:, VARIANCE] / np.maximum(own, 1e-300))
+    members = map(search.members, range(len(search.stats)))
+    residual_variances, usual_variances = np.transpose([either[:, chosen].sum(axis=1) for chosen in members])
+    stats = search.stats.copy()
+    stats[:, VARIANCE] = np.maximum(residual_variances, usual_variances)
+    return stats, np.sqrt(stats[:, VARIANCE] / np.maximum(residual_variances, 1e-300))
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,31 +117,37 @@ class MaximumNull:
 
 
 def subpopulation_null(
-    rows: Ordered, found: Search, values: Array, pair: TargetData, how: CellTestSettings, *, draws: int
+    rows: Ordered,
+    search: Search,
+    values: Array,
+    target: TargetData,
+    settings: CellTestSettings,
+    *,
+    draws: int,
 ) -> MaximumNull:
     """Compare the largest error with noise: simulated where rows times draws allow, by Bonferroni's inequality else."""
     values = np.minimum(values, LARGEST_ERROR)
-    flips, seed = how.null == Null.RESIDUAL, how.seed
-    if not flips and (rows.rows * draws > ROW_DRAWS or found.stats[:, 0].sum() > MAX_POSITIONS):
-        return bonferroni_null(found.stats, values)
+    flips, seed = settings.null == Null.RESIDUAL, settings.seed
+    if not flips and (rows.rows * draws > ROW_DRAWS or search.stats[:, 0].sum() > MAX_POSITIONS):
+        return bonferroni_null(search.stats, values)
     draws = affordable_draws(draws, rows.rows)  # flipped signs have no other way
-    scale = noise_scales(found.stats) * how.residual_scale
-    walked = partial(widest_ranges, rows.signed, found.lists(), scale)
-    steps, method = residual_draws(pair.take(rows.order), how, draws)
+    scale = noise_scales(search.stats) * settings.residual_scale
+    ranges = partial(widest_ranges, rows.signed, search.lists(), scale)
+    steps, method = residual_draws(target.take(rows.order), settings, draws)
     worst = float(values.max())
-    summary = max_statistic_p(worst, partial(walked, steps), draws, block=4 * DRAWS_PER_TASK, method=method)
+    summary = max_statistic_p(worst, partial(ranges, steps), draws, block=4 * DRAWS_PER_TASK, method=method)
     if not flips:
-        happened = replace(pair, predicted=smoothed_isotonic_rates(pair)).take(rows.order)
-        drawn = walked(ResidualDraws.of(happened, flips, seed).block, 0, INTERVAL_DRAWS)
-        own = upper_quantile(drawn) * _interval_factor(found.stats, values)
-        summary = summary.no_narrower(own)
+        observed_rates = replace(target, predicted=smoothed_isotonic_rates(target)).take(rows.order)
+        drawn = ranges(ResidualDraws.of(observed_rates, flips, seed).block, 0, INTERVAL_DRAWS)
+        quantile = upper_quantile(drawn) * _interval_factor(search.stats, values)
+        summary = summary.no_narrower(quantile)
     return MaximumNull(summary, maximum_p_values(summary.drawn, values))
 
 
 def _observed_variance(stats: Array) -> Array:
     """Variance of an outcome at the observed rate of each subpopulation."""
-    happened = stats[:, PREDICTED] + stats[:, TOTAL]
-    rates = np.clip(_per_weight(happened, stats), 0.0, 1.0)
+    events = stats[:, PREDICTED] + stats[:, TOTAL]
+    rates = np.clip(_per_weight(events, stats), 0.0, 1.0)
     return np.asarray(rates * (1.0 - rates))
 
 
@@ -157,8 +159,8 @@ def _interval_factor(stats: Array, values: Array) -> float:
 
 def maximum_p_values(maxima: Array, values: Array) -> Array:
     """P-value of each value among all tested ones: (1 + draws of the maximum that reach it) / (1 + draws)."""
-    reached = maxima.size - np.searchsorted(np.sort(maxima), values - 1e-12 * np.abs(values))
-    return np.asarray((1.0 + reached) / (1.0 + maxima.size))
+    exceedances = maxima.size - np.searchsorted(np.sort(maxima), values - 1e-12 * np.abs(values))
+    return np.asarray((1.0 + exceedances) / (1.0 + maxima.size))
 
 
 def bonferroni_null(stats: Array, values: Array) -> MaximumNull:

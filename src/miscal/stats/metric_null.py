@@ -1,4 +1,4 @@
-"""Noise floor, p-value and interval of a number that is read off all cells, or all rows in order, at once."""
+"""Noise floor, p-value and interval of a metric of all cells at once, by recomputing it on draws."""
 
 import math
 from collections.abc import Callable, Collection
@@ -143,18 +143,18 @@ def max_statistic_p(
 
     Examples
     --------
-    >>> found = max_statistic_p(9.0, lambda first, count: np.arange(first, first + count) % 8.0)
-    >>> found.p_value
+    >>> summary = max_statistic_p(9.0, lambda first, count: np.arange(first, first + count) % 8.0)
+    >>> summary.p_value
     0.001
     """
-    made: list[Floats] = []
+    blocks: list[Floats] = []
     total, hits = 0, 0
     while total < draws and not (hits >= ENOUGH_EXCEEDANCES and total >= min(at_least, draws)):
         count = min(block, draws - total)
-        made.append(simulate_block(total, count))
+        blocks.append(simulate_block(total, count))
         total += count
-        hits += _exceedances(made[-1], observed)
-    return summary_of_draws(observed, np.concatenate(made), method=method)
+        hits += _exceedances(blocks[-1], observed)
+    return summary_of_draws(observed, np.concatenate(blocks), method=method)
 
 
 def affordable_draws(draws: int, rows: int) -> int:
@@ -174,7 +174,11 @@ def seminorm_interval(value: float, quantile: float) -> tuple[float, float]:
 
 
 def aggregate_null(
-    sums: CellSums, metric: Statistic, how: CellTestSettings, draws: int = DRAWS, drawn: Floats | None = None
+    sums: CellSums,
+    metric: Statistic,
+    settings: CellTestSettings,
+    draws: int = DRAWS,
+    drawn: Floats | None = None,
 ) -> NullSummary:
     """Recompute a metric on draws of the cells' observed sums and compare.
 
@@ -186,7 +190,7 @@ def aggregate_null(
         Of residuals of sums, not of means.
     draws
         How many; they are made in blocks of at most 128 MiB.
-    how
+    settings
         See `cell_draws`; clusters need rows.
     drawn
         The metric of each of these draws, where it is known.
@@ -200,27 +204,27 @@ def aggregate_null(
     Examples
     --------
     >>> from miscal.stats.cell_sums import CellTestSettings, CellSums
-    >>> one = np.ones(2)
-    >>> sums = CellSums(100 * one, 100 * one, 100 * one, 20 * one, 45 * one, 16 * one, 40 * one)
-    >>> found = aggregate_null(sums, PooledError(1.0, sums.weight), CellTestSettings())
-    >>> found.value, found.p_value, round(found.noise_floor, 2)
+    >>> ones = np.ones(2)
+    >>> sums = CellSums(100 * ones, 100 * ones, 100 * ones, 20 * ones, 45 * ones, 16 * ones, 40 * ones)
+    >>> summary = aggregate_null(sums, PooledError(1.0, sums.weight), CellTestSettings())
+    >>> summary.value, summary.p_value, round(summary.noise_floor, 2)
     (0.25, 0.001, 0.03)
     """
-    stream = cell_draws(sums, how, draws)
+    stream = cell_draws(sums, settings, draws)
     values = null_statistics(stream, sums, [metric], draws)[:, 0] if drawn is None else drawn
     if stream.spread_factor > 1.0:
         values = np.maximum(values.mean() + stream.spread_factor * (values - values.mean()), 0.0)
     actual = float(metric(-sums.off[None])[0])
-    found = summary_of_draws(actual, values, method=stream.method)
-    found = replace(found, sparse_cells=stream.sparse_cells)
-    if how.null == Null.RESIDUAL or math.isnan(actual) or draws < MIN_FLOOR_DRAWS:
-        return found  # flipped residuals are what happened
+    summary = summary_of_draws(actual, values, method=stream.method)
+    summary = replace(summary, sparse_cells=stream.sparse_cells)
+    if settings.null == Null.RESIDUAL or math.isnan(actual) or draws < MIN_FLOOR_DRAWS:
+        return summary  # flipped residuals are what happened
     # Draws from p would be too quiet where far more happens than was predicted, and draws from what happened where no
     # event happened in many cells by luck: the interval has the larger noise.
-    happened = sums_as_observed(sums)
-    stream = cell_draws(happened, replace(how, rows=None), MIN_FLOOR_DRAWS)
-    own = null_statistics(stream, happened, [metric], MIN_FLOOR_DRAWS)
-    return found.no_narrower(upper_quantile(own[:, 0]))
+    as_observed = sums_as_observed(sums)
+    stream = cell_draws(as_observed, replace(settings, rows=None), MIN_FLOOR_DRAWS)
+    observed_noise = null_statistics(stream, as_observed, [metric], MIN_FLOOR_DRAWS)
+    return summary.no_narrower(upper_quantile(observed_noise[:, 0]))
 
 
 def null_statistics(stream: CellDraws, sums: CellSums, tests: Collection[Statistic], draws: int) -> Floats:
@@ -229,12 +233,12 @@ def null_statistics(stream: CellDraws, sums: CellSums, tests: Collection[Statist
     Draws are looked at so few at a time that what is made of them stays in the processor's cache.
     """
     cells = max(sums.rows.size, 1)
-    block, few = max(1, BLOCK_VALUES // cells), max(1, CACHED_VALUES // cells)
+    block, n_cached = max(1, BLOCK_VALUES // cells), max(1, CACHED_VALUES // cells)
     values = []
     for start in range(0, draws, block):
-        made = stream.block(start, min(block, draws - start))
-        for first in range(0, len(made), few):
-            residual = made[first : first + few] - sums.predicted
+        drawn = stream.block(start, min(block, draws - start))
+        for first in range(0, len(drawn), n_cached):
+            residual = drawn[first : first + n_cached] - sums.predicted
             values.append(np.stack([test(residual) for test in tests], axis=1))
     return np.concatenate(values)
 
@@ -247,10 +251,10 @@ def sums_as_observed(sums: CellSums) -> CellSums:
 
     Examples
     --------
-    >>> one = np.ones(1)
-    >>> sums = CellSums(100 * one, 100 * one, 100 * one, 2 * one, 30 * one, 1.96 * one, 28.84 * one)
-    >>> made = sums_as_observed(sums)
-    >>> made.predicted.round(2).tolist(), made.variance.round(2).tolist()
+    >>> ones = np.ones(1)
+    >>> sums = CellSums(100 * ones, 100 * ones, 100 * ones, 2 * ones, 30 * ones, 1.96 * ones, 28.84 * ones)
+    >>> cells = sums_as_observed(sums)
+    >>> cells.predicted.round(2).tolist(), cells.variance.round(2).tolist()
     ([29.86], [20.94])
     """
     with ignore_warnings():
@@ -259,9 +263,9 @@ def sums_as_observed(sums: CellSums) -> CellSums:
         rate = np.clip(sums.mean, 0.0, 1.0)
         share = np.clip((sums.observed / scale + 0.5 * rate) / (size + 0.5), 0.0, 1.0)
         largest = share * (1.0 - share) * sums.weight2
-        left = sums.variance / (rate * (1.0 - rate) * sums.weight2)
-    left = np.where(left > 1e-6, np.minimum(left, 1.0), 1.0)
-    variance = np.maximum(np.minimum(largest, sums.residual2), left * largest)
+        variance_share = sums.variance / (rate * (1.0 - rate) * sums.weight2)
+    variance_share = np.where(variance_share > 1e-6, np.minimum(variance_share, 1.0), 1.0)
+    variance = np.maximum(np.minimum(largest, sums.residual2), variance_share * largest)
     predicted = np.nan_to_num(share) * sums.weight
     return replace(sums, predicted=predicted, variance=np.nan_to_num(variance))
 

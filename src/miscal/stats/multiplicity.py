@@ -1,4 +1,4 @@
-"""P-values, intervals and sizes that stay valid after looking in many places."""
+"""P-values that stay valid when many segments are tested, and the gaps that such tests can detect."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,10 +23,10 @@ def holm(p_values: ArrayLike, further: int = 0) -> Floats:
     values = np.asarray(p_values, np.float64)
     tested = np.flatnonzero(~np.isnan(values))
     order = tested[np.argsort(values[tested], kind="stable")]
-    answer = np.full(values.size, np.nan)
-    left = np.arange(order.size + further, further, -1)
-    answer[order] = np.minimum(1.0, np.maximum.accumulate(values[order] * left))
-    return answer
+    adjusted = np.full(values.size, np.nan)
+    n_remaining = np.arange(order.size + further, further, -1)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(values[order] * n_remaining))
+    return adjusted
 
 
 def step_down(values: Floats, drawn: Floats) -> Floats:
@@ -37,15 +37,15 @@ def step_down(values: Floats, drawn: Floats) -> Floats:
     >>> step_down(np.array([9.0, 0.0]), np.array([[1.0, 1.0], [0.0, 2.0], [2.0, 0.0]])).tolist()
     [0.25, 1.0]
     """
-    together = np.vstack([drawn, values])
-    spread = together.std(axis=0)
-    together = (together - together.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    order = np.argsort(-together[-1], kind="stable")
-    ranked = together[:, order]
+    studentised = np.vstack([drawn, values])
+    spread = studentised.std(axis=0)
+    studentised = (studentised - studentised.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    order = np.argsort(-studentised[-1], kind="stable")
+    ranked = studentised[:, order]
     largest = np.maximum.accumulate(ranked[:, ::-1], axis=1)[:, ::-1]
-    reached = np.sum(largest[:-1] >= ranked[-1] - 1e-12, axis=0)
+    exceedances = np.sum(largest[:-1] >= ranked[-1] - 1e-12, axis=0)
     adjusted = np.empty(values.size)
-    adjusted[order] = np.maximum.accumulate((1.0 + reached) / len(together))
+    adjusted[order] = np.maximum.accumulate((1.0 + exceedances) / len(studentised))
     return adjusted
 
 

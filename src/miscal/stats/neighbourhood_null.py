@@ -90,14 +90,14 @@ def neighbourhood_maxima(
 
     def simulate(first: int, count: int) -> Array:
         highest, largest = np.zeros(count), np.zeros(count)
-        for part, around in _simulated_sums(weights, cells, chosen, residuals, first, count):
+        for part, around_centres in _simulated_sums(weights, cells, chosen, residuals, first, count):
             places, tested = chosen[part], judged[part]
-            sums = np.abs(around, out=around)
+            sums = np.abs(around_centres, out=around_centres)
             sums *= local.residual_scale[places, None]
             ratio = sums[tested] / local.deviation[places[tested], None]
             np.maximum(highest, ratio.max(axis=0, initial=0.0), out=highest)
-            plainly = sums / local.mass[places, None]
-            np.maximum(largest, plainly.max(axis=0, initial=0.0), out=largest)
+            gaps = sums / local.mass[places, None]
+            np.maximum(largest, gaps.max(axis=0, initial=0.0), out=largest)
         plain.append(largest)
         return highest
 
@@ -105,17 +105,17 @@ def neighbourhood_maxima(
     furthest = float(z.max()) if z.size else math.nan
     tested = max_statistic_p(furthest, simulate, draws, block=DRAWS_PER_BLOCK)
     worst = float(np.nanmax(np.abs(local.gap)))
-    found = summary_of_draws(worst, np.concatenate(plain), method=Method.SIMULATION)
-    return LocalNull(tested, found, centres, maximum_p_values(tested.drawn, z))
+    plain_summary = summary_of_draws(worst, np.concatenate(plain), method=Method.SIMULATION)
+    return LocalNull(tested, plain_summary, centres, maximum_p_values(tested.drawn, z))
 
 
 def _simulated_sums(
     weights: Weights, cells: Array, chosen: Array, residuals: ResidualDraws, first: int, count: int
 ) -> Iterator[tuple[Array, Array]]:
     """For each cell: which centres lie in it, and the sums of the draws around them, (centres, draws)."""
-    own = cells[chosen]
-    for cell in np.unique(own):
-        part, inside = np.flatnonzero(own == cell), np.flatnonzero(cells == cell)
+    cell_of_centre = cells[chosen]
+    for cell in np.unique(cell_of_centre):
+        part, inside = np.flatnonzero(cell_of_centre == cell), np.flatnonzero(cells == cell)
         size = max(1, ENTRIES_PER_BLOCK // max(part.size, count))
         sums = np.zeros((part.size, count))
         for start in range(0, inside.size, size):

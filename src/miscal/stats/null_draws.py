@@ -1,4 +1,9 @@
-"""What cell sums would look like if the model were calibrated, and the gap of a cell beyond that of the score."""
+"""Draws of cell sums and of rows as they would be if the model were calibrated.
+
+Each way of drawing is a function that returns a block function: ``block(first, count)`` gives draws first ..
+first + count - 1. A draw depends on its number and the seed alone, so that neither the size of blocks nor the number of
+threads changes an answer. A new way of drawing has a `Method` of its own and a line in the table of `cell_draws`.
+"""
 
 import math
 from collections.abc import Callable
@@ -62,49 +67,75 @@ class CellDraws:
 
 def quiet_cell_scale(sums: CellSums, rows: CellRows | None) -> Floats:
     """By how much cells were quieter than their variance says is usual, as standard deviations; at least 1."""
-    own, _ = residual_squares(sums, rows)
+    squares, _ = residual_squares(sums, rows)
     with ignore_warnings():
-        quieter = np.nan_to_num(sums.variance / own, nan=1.0, posinf=1.0)
-    return np.sqrt(np.maximum(quieter, 1.0))
+        ratio = np.nan_to_num(sums.variance / squares, nan=1.0, posinf=1.0)
+    return np.sqrt(np.maximum(ratio, 1.0))
 
 
-def cell_draws(sums: CellSums, how: CellTestSettings, draws: int = 999) -> CellDraws:
-    """Prepare draws of the cells' observed sums under a null.
+def cell_draws(sums: CellSums, settings: CellTestSettings, draws: int = 999) -> CellDraws:
+    """Prepare draws of the cells' observed sums Σw·y* under a null model.
 
-    "bernoulli": a matched binomial, mean Σwp and variance Σw²p(1-p). Unweighted: ``N = μ²/(μ - σ²)`` on the
-    rarer side; weighted: row by row where the rows are given, else probability m = Σwp/Σw in units of
-    ``s = Σw²p(1-p)/(Σw·m(1-m))``, so that draws stay between 0 and Σw, and below 25 effective events, of weights that
-    are not far apart, a binomial number of random weights with the cell's mean and variance. "residual": sign flips
-    by row or cluster where rows are at hand, else normal with variance Σw²(y-p)². With `model_variance` (0/1 outcomes,
-    weights that do not depend on them) outcomes of up to 1,000 clusters are drawn from the predictions
-    (`ClusterDraws`), and else cells
-    below 25 effective events are then drawn as under "bernoulli" (`_sparse_cell_draws`), their deviations from
-    Σwp times ``sqrt(max(1, ΣD²/Σw²(y-p)²))`` over all cells, D a cluster's sum in a cell. Rows are used only if those
-    of every filled cell are given and rows·draws is at most 2e8. `residual_scale` multiplies each cell's residuals.
+    ============  =========================  ====================================  ===================================
+    null          weights                    rows                                  how a cell is drawn
+    ============  =========================  ====================================  ===================================
+    bernoulli     none, or equal in a cell   any                                   matched binomial (1)
+    bernoulli     others                     given, rows·draws at most 2e8         every row's outcome
+    bernoulli     others                     not given, or too many                scaled binomial (2)
+    bernoulli     others, sparse cell        not given, or too many                compound binomial (3)
+    residual      model variance (4)         at most 1,000 clusters                outcomes by cluster (`ClusterDraws`)
+    residual      any                        given, blocks·draws at most 2e8       signs of rows or clusters flipped
+    residual      any                        not given, or too many                normal with variance ΣD²
+    residual      model variance, sparse     any                                   as bernoulli, widened (5)
+    ============  =========================  ====================================  ===================================
+
+    1. ``N = μ²/(μ - σ²)`` trials on the rarer side, with mean μ = Σwp and variance σ² = Σw²p(1-p).
+    2. Probability m = Σwp/Σw in units of ``s = Σw²p(1-p)/(Σw·m(1-m))``: draws stay between 0 and Σw.
+    3. A binomial number of random weights, with the cell's mean and variance. A cell is sparse below 25 effective
+       events; its weights must not be far apart (`MAX_WEIGHT_RATIO`).
+    4. `CellTestSettings.model_variance`: 0/1 outcomes whose weights do not depend on them.
+    5. Deviations from Σwp times ``sqrt(max(1, ΣD²/Σw²(y-p)²))`` over all cells, D a cluster's sum in a cell.
+
+    Rows count as given only if those of every filled cell are there. D is a row's residual, or a cluster's sum of them.
+    Flipped and normal residuals are multiplied by `CellTestSettings.residual_scale`.
+
+    Parameters
+    ----------
+    sums : CellSums
+        Of all cells.
+    settings : CellTestSettings
+        The null model, and the rows where they are at hand.
+    draws : int, default=999
+        How many will be asked for: decides whether rows can be drawn one by one.
+
+    Returns
+    -------
+    CellDraws
+        Draws in blocks; a draw depends on its number and the seed, not on the block.
 
     Examples
     --------
     >>> import numpy as np
     >>> from miscal.stats.cell_sums import CellTestSettings, CellSums
-    >>> one = np.ones(1)
-    >>> sums = CellSums(100 * one, 100 * one, 100 * one, 5 * one, 7 * one, 4.5 * one, 7 * one)
+    >>> ones = np.ones(1)
+    >>> sums = CellSums(100 * ones, 100 * ones, 100 * ones, 5 * ones, 7 * ones, 4.5 * ones, 7 * ones)
     >>> bool(abs(cell_draws(sums, CellTestSettings()).block(0, 4000).mean() - 5) < 0.15)
     True
     """
-    rows, seed = how.rows, how.seed
+    rows, seed = settings.rows, settings.seed
     if rows is not None and ((np.diff(rows.offsets) == 0) & (sums.weight > 0.0)).any():
         rows = None  # rows of some cells were left out: the sums know all of them
-    if how.null == Null.BERNOULLI:
-        if how.weighted and rows is not None and rows.rows * draws <= ROW_DRAWS:
+    if settings.null == Null.BERNOULLI:
+        if settings.weighted and rows is not None and rows.rows * draws <= ROW_DRAWS:
             return CellDraws(Method.SIMULATION, _row_outcome_draws(rows, seed))
         return CellDraws(Method.SIMULATION, _matched_binomials(sums, seed))
-    if how.model_variance and rows is not None and few_clusters(rows, draws):
+    if settings.model_variance and rows is not None and few_clusters(rows, draws):
         by_cluster = ClusterDraws.of(rows, int(seed), sums.predicted, rows.offsets)
         return CellDraws(Method.CLUSTER_DRAWS, by_cluster.block)
     blocks = None if rows is None else cluster_blocks(rows)
-    flips = _sign_flip_draws(sums, blocks, how, draws)
+    flips = _sign_flip_draws(sums, blocks, settings, draws)
     sparse = (sums.weight > 0.0) & (effective_events(sums) < EFFECTIVE_EVENTS)
-    if not how.model_variance or not sparse.any():
+    if not settings.model_variance or not sparse.any():
         return flips
     return _sparse_cell_draws(flips, sums, sparse, blocks, _matched_binomials(sums, seed))
 
@@ -122,12 +153,12 @@ def _sparse_cell_draws(
     within = whole = 1.0
     # How much more sums over clusters deviate than sums over rows, in a cell and over all.
     if blocks is not None:
-        over = np.bincount(np.unique(blocks.cluster, return_inverse=True)[1], blocks.residual)
-        apart = max(np.sum(sums.residual2), 1e-300)
-        squares = np.array([np.sum(blocks.residual**2), np.sum(over**2)])
-        within, whole = np.sqrt(np.maximum(1.0, squares / apart)).tolist()
+        cluster_sums = np.bincount(np.unique(blocks.cluster, return_inverse=True)[1], blocks.residual)
+        row_squares = max(np.sum(sums.residual2), 1e-300)
+        squares = np.array([np.sum(blocks.residual**2), np.sum(cluster_sums**2)])
+        within, whole = np.sqrt(np.maximum(1.0, squares / row_squares)).tolist()
     share = np.sum(sums.variance[sparse]) / max(np.sum(sums.variance), 1e-300)
-    together = math.sqrt(1.0 + (whole * whole - 1.0) * share)
+    spread_factor = math.sqrt(1.0 + (whole * whole - 1.0) * share)
     mean = sums.predicted[sparse]
 
     def block(first: int, count: int) -> Floats:
@@ -135,22 +166,22 @@ def _sparse_cell_draws(
         drawn[:, sparse] = mean + within * (matched(first, count)[:, sparse] - mean)
         return drawn
 
-    return CellDraws(flips.method, block, together, sparse_cells=True)
+    return CellDraws(flips.method, block, spread_factor, sparse_cells=True)
 
 
 def _sign_flip_draws(
-    sums: CellSums, blocks: ClusterBlocks | None, how: CellTestSettings, draws: int
+    sums: CellSums, blocks: ClusterBlocks | None, settings: CellTestSettings, draws: int
 ) -> CellDraws:
     """Draws of flipped signs, or normal ones with their variance where those would be too many."""
-    scale = np.broadcast_to(how.residual_scale, sums.rows.shape)
+    scale = np.broadcast_to(settings.residual_scale, sums.rows.shape)
     if blocks is None or blocks.residual.size * draws > ROW_DRAWS:
         squares = sums.residual2 if blocks is None else blocks.squares()
         normals = sums.predicted * 1.0, scale * np.sqrt(squares)
-        return CellDraws(Method.RESIDUALS, _block_of_cells(simulate.draw_normal, normals, how.seed))
+        return CellDraws(Method.RESIDUALS, _block_of_cells(simulate.draw_normal, normals, settings.seed))
     cells = blocks.cells()
     residual = blocks.residual * scale[cells]
     rows = -residual, residual, np.full(residual.size, 0.5), blocks.cluster, cells
-    return CellDraws(Method.SIGN_FLIPS, _block_of_rows(rows, how.seed, sums.predicted))
+    return CellDraws(Method.SIGN_FLIPS, _block_of_rows(rows, settings.seed, sums.predicted))
 
 
 def _row_outcome_draws(rows: CellRows, seed: np.uint64) -> Block:
@@ -159,8 +190,8 @@ def _row_outcome_draws(rows: CellRows, seed: np.uint64) -> Block:
     # By content: the order of the table moves no draw.
     order = np.lexsort((repeats, weight, rows.predicted, codes))
     order = np.repeat(order, repeats[order])
-    every, none = np.arange(order.size), np.zeros(order.size)
-    drawn = weight[order], none, rows.predicted[order], every, codes[order]
+    positions, zeros = np.arange(order.size), np.zeros(order.size)
+    drawn = weight[order], zeros, rows.predicted[order], positions, codes[order]
     return _block_of_rows(drawn, seed, np.zeros(rows.cells))
 
 
@@ -220,27 +251,27 @@ def _compound_binomials(sums: CellSums, units: Floats) -> Floats:
     size = sums.rows
     unit = sums.weight / size
     events = rare * scale / unit
-    alone = events * (1.0 - events / size)
+    binomial_variance = events * (1.0 - events / size)
     # Var(Σ of K weights) = unit²·(Var K + roughness·E K): the weights take what the binomial leaves.
     with ignore_warnings():  # next to no events are expected
-        rough = (sums.variance / unit**2 - alone) / events
-    fit = (rough > 0.0) & np.isfinite(rough)
-    return np.where(fit, [events, alone, size, unit, rough], units)
+        roughness = (sums.variance / unit**2 - binomial_variance) / events
+    fit = (roughness > 0.0) & np.isfinite(roughness)
+    return np.where(fit, [events, binomial_variance, size, unit, roughness], units)
 
 
-def consistency_band(sums: CellSums, how: CellTestSettings) -> tuple[Floats, Floats, Floats]:
+def consistency_band(sums: CellSums, settings: CellTestSettings) -> tuple[Floats, Floats, Floats]:
     """Standard error of each cell's observed rate under the null, and where 95% of such rates fall, cell by cell."""
     variance = sums.variance
-    if how.null == Null.RESIDUAL:
-        variance = residual_squares(sums, how.rows)[0]
+    if settings.null == Null.RESIDUAL:
+        variance = residual_squares(sums, settings.rows)[0]
     else:
-        how = replace(how, rows=None)
+        settings = replace(settings, rows=None)
     with ignore_warnings():
-        error = np.sqrt(variance) / sums.weight * how.residual_scale
+        error = np.sqrt(variance) / sums.weight * settings.residual_scale
         if sums.rows.size > MAX_SIMULATED_BANDS:
             band = np.stack(normal_interval(sums.mean, error))
         else:
-            stream = cell_draws(sums, how)
+            stream = cell_draws(sums, settings)
             # Draws of every row take longer than draws of sums.
             block = stream.block(0, 199 if stream.method is Method.CLUSTER_DRAWS else 999)
             band = np.quantile(block, [0.025, 0.975], axis=0) / sums.weight
@@ -265,46 +296,46 @@ class ResidualDraws:
     seed: np.uint64
 
     @classmethod
-    def of(cls, pair: TargetData, flips: bool, seed: np.uint64, scale: float = 1.0) -> "ResidualDraws":
+    def of(cls, target: TargetData, flips: bool, seed: np.uint64, scale: float = 1.0) -> "ResidualDraws":
         """The rows of a pair; weights are divided by `scale`."""
-        weight, predicted, trials = pair.sampling / scale, pair.predicted, pair.count
+        weight, predicted, trials = target.sampling / scale, target.predicted, target.count
         if not flips:
             return cls((1.0 - predicted) * weight, -predicted * weight, predicted, trials, None, seed)
-        residual, unit = weight * (pair.observed - predicted), pair.cluster
+        residual, unit = weight * (target.observed - predicted), target.cluster
         if unit is None:
-            unit = np.arange(pair.rows)
+            unit = np.arange(target.rows)
         elif trials is not None:
             residual, trials = residual * trials, None
-        return cls(-residual, residual, np.full(pair.rows, 0.5), trials, unit, seed)
+        return cls(-residual, residual, np.full(target.rows, 0.5), trials, unit, seed)
 
     def block(self, first: int, count: int, rows: Integers | slice = slice(None)) -> Floats:
         """Draws first .. first + count - 1 of some rows, (rows, count)."""
-        event, none, chance = self.event[rows], self.none[rows], self.chance[rows]
-        every, steps = np.arange(event.size), np.zeros((event.size, count))
+        event, non_event, chance = self.event[rows], self.none[rows], self.chance[rows]
+        positions, steps = np.arange(event.size), np.zeros((event.size, count))
         seeds = [int(self.seed)]
         if not isinstance(rows, slice):
             seeds.append(int(rows[0]))
         if self.trials is not None:  # as many independent outcomes, or signs
             trials = self.trials[rows]
             for b in range(count):
-                happened = np.random.default_rng([*seeds, first + b]).binomial(trials, chance)
-                steps[:, b] = event * happened + none * (trials - happened)
+                events = np.random.default_rng([*seeds, first + b]).binomial(trials, chance)
+                steps[:, b] = event * events + non_event * (trials - events)
             return steps
-        seed, unit = self.seed, every
+        seed, unit = self.seed, positions
         if self.unit is not None:
             unit = self.unit[rows]
         elif len(seeds) > 1:
             seed = np.random.SeedSequence(seeds).generate_state(1, np.uint64)[0]
-        simulate.draw_rows(event, none, chance, unit, every, first, seed, steps)
+        simulate.draw_rows(event, non_event, chance, unit, positions, first, seed, steps)
         return steps
 
 
-def residual_draws(pair: TargetData, how: CellTestSettings, draws: int) -> tuple[Block, Method]:
+def residual_draws(target: TargetData, settings: CellTestSettings, draws: int) -> tuple[Block, Method]:
     """Residuals of rows in draws of a null, ``block(first, count)``, (rows, count), and how they are drawn."""
-    flips, seed = how.null == Null.RESIDUAL, how.seed
-    if flips and how.model_variance and few_clusters(pair, draws):
-        return ClusterDraws.of(pair, int(seed)).of_rows, Method.CLUSTER_DRAWS
-    return ResidualDraws.of(pair, flips, seed).block, Method.SIGN_FLIPS if flips else Method.SIMULATION
+    flips, seed = settings.null == Null.RESIDUAL, settings.seed
+    if flips and settings.model_variance and few_clusters(target, draws):
+        return ClusterDraws.of(target, int(seed)).of_rows, Method.CLUSTER_DRAWS
+    return ResidualDraws.of(target, flips, seed).block, Method.SIGN_FLIPS if flips else Method.SIMULATION
 
 
 RowLists = tuple[Array, Array]  # positions of the rows of all lists, and where each begins

@@ -47,30 +47,32 @@ class ResidualVariance:
     mixed: float = 1.0
 
     @classmethod
-    def of(cls, pair: TargetData) -> "ResidualVariance":
+    def of(cls, target: TargetData) -> "ResidualVariance":
         """As the rows of a pair show it; rows of one cluster and one prediction are parts of one."""
-        predicted, residual = pair.predicted, pair.observed - pair.predicted
-        first, second = pair.weights
+        predicted, residual = target.predicted, target.observed - target.predicted
+        first, second = target.weights
         squares = second * residual**2
-        if pair.cluster is not None:
-            order = np.lexsort((predicted, pair.cluster))
-            cluster, predicted = pair.cluster[order], predicted[order]
+        if target.cluster is not None:
+            order = np.lexsort((predicted, target.cluster))
+            cluster, predicted = target.cluster[order], predicted[order]
             starts = np.flatnonzero(run_starts(cluster, predicted))
             predicted = predicted[starts]
-            first, together = (np.add.reduceat(values[order], starts) for values in (first, first * residual))
-            second, squares = first**2, together**2
-        most = min(max(predicted.size // MIN_ROWS_PER_BIN, 1), VARIANCE_BINS)
-        borders = np.unique(np.quantile(predicted, np.linspace(0.0, 1.0, most + 1)[1:-1]))
+            first, residual_sums = (
+                np.add.reduceat(values[order], starts) for values in (first, first * residual)
+            )
+            second, squares = first**2, residual_sums**2
+        max_bins = min(max(predicted.size // MIN_ROWS_PER_BIN, 1), VARIANCE_BINS)
+        borders = np.unique(np.quantile(predicted, np.linspace(0.0, 1.0, max_bins + 1)[1:-1]))
         bins = np.searchsorted(borders, predicted)
         squares = np.bincount(bins, squares, borders.size + 1)
-        size = np.bincount(bins, first if pair.exposed else second, borders.size + 1)
+        size = np.bincount(bins, first if target.exposed else second, borders.size + 1)
         all_squares = squares.sum()
-        every = all_squares / max(size.sum(), 1e-300)
-        values = np.where(size > 0.0, squares / np.where(size > 0.0, size, 1.0), every)
-        made = cls(borders, values, pair.exposed)
+        overall = all_squares / max(size.sum(), 1e-300)
+        values = np.where(size > 0.0, squares / np.where(size > 0.0, size, 1.0), overall)
+        by_prediction = cls(borders, values, target.exposed)
         mean = np.average(predicted, weights=first)
-        alike = made.of_sum(mean, first.sum(), second.sum())
-        return replace(made, mixed=max(1.0, float(all_squares / max(alike, 1e-300))))
+        same_prediction = by_prediction.of_sum(mean, first.sum(), second.sum())
+        return replace(by_prediction, mixed=max(1.0, float(all_squares / max(same_prediction, 1e-300))))
 
     def of_sum(self, predicted: Floats, weight: Floats, weight2: Floats) -> Floats:
         """Variance of the sum of residuals of rows of a mean prediction and of weights that add up to so much."""
@@ -78,8 +80,8 @@ class ResidualVariance:
 
     def of_cells(self, sums: CellSums, *, narrow: bool = False) -> Floats:
         """Variance of the sum of residuals of each cell; `narrow` ones hold predictions that are much the same."""
-        usual = self.of_sum(sums.mean, sums.weight, sums.weight2)
-        return usual if narrow else usual * self.mixed
+        same_prediction = self.of_sum(sums.mean, sums.weight, sums.weight2)
+        return same_prediction if narrow else same_prediction * self.mixed
 
 
 @dataclass(frozen=True)
@@ -104,11 +106,11 @@ class OutcomeSamplingVariance:
     def of(cls, sums: CellSums) -> "OutcomeSamplingVariance":
         """As narrow cells of the score show it, or rows."""
         mean = sums.mean
-        known = float(np.sum(sums.rows * mean * (1.0 - mean)))
-        every = float(np.average(mean, weights=sums.rows))
-        alike = float(sums.rows.sum()) * every * (1.0 - every)
-        scale = float(sums.residual2.sum()) / max(known, 1e-300)
-        return cls(scale, min(known / max(alike, 1e-300), 1.0))
+        binomial = float(np.sum(sums.rows * mean * (1.0 - mean)))
+        overall = float(np.average(mean, weights=sums.rows))
+        same_prediction = float(sums.rows.sum()) * overall * (1.0 - overall)
+        scale = float(sums.residual2.sum()) / max(binomial, 1e-300)
+        return cls(scale, min(binomial / max(same_prediction, 1e-300), 1.0))
 
     def of_sum(self, predicted: Floats, weight: Floats, weight2: Floats) -> Floats:
         """Variance of the sum of residuals of trials alike, of weights that add up to so much."""
@@ -118,8 +120,8 @@ class OutcomeSamplingVariance:
     def of_cells(self, sums: CellSums, *, narrow: bool = False) -> Floats:
         """Variance of the sum of residuals of each cell; `narrow` ones hold predictions that are much the same."""
         mean = sums.mean
-        usual = self.scale * sums.rows * mean * (1.0 - mean)
-        return usual if narrow else usual * self.mixed
+        same_prediction = self.scale * sums.rows * mean * (1.0 - mean)
+        return same_prediction if narrow else same_prediction * self.mixed
 
 
 def weights_depend_on_outcome(sums: Floats) -> bool:
@@ -178,17 +180,17 @@ class NullModel:
 
     def test_settings(self, **cells: Any) -> CellTestSettings:
         """How cells of such noise are judged, given what is known of them."""
-        known = {
+        null_settings = {
             name: getattr(self, name) for name in ("null", "outcome_weights", "binary", "model_variance")
         }
-        return CellTestSettings(**known, **cells)
+        return CellTestSettings(**null_settings, **cells)
 
-    def sums(self, made: Tally | CellSums) -> CellSums:
+    def sums(self, cells: Tally | CellSums) -> CellSums:
         """Sums as inference reads them, with the variance that their predictions let expect."""
-        sums = CellSums.of(made)
+        sums = CellSums.of(cells)
         if self.residual_variance is None:
             return sums
-        narrow = isinstance(made, Tally) and isinstance(made.cells, Ranges) and made.cells.name == OF_SCORE
+        narrow = isinstance(cells, Tally) and isinstance(cells.cells, Ranges) and cells.cells.name == OF_SCORE
         return replace(sums, variance=self.residual_variance.of_cells(sums, narrow=narrow))
 
 
@@ -196,21 +198,21 @@ NULL_FOR_OUTCOME_WEIGHTS = NullModel(Null.RESIDUAL, NullReason.OUTCOME_WEIGHTS, 
 NULL_FROM_PREDICTIONS = NullModel(Null.BERNOULLI, NullReason.PREDICTIONS)
 
 
-def choose_null(pair: TargetData, null: str, classes: Array | None = None) -> NullModel:
+def choose_null(target: TargetData, null: str, classes: Array | None = None) -> NullModel:
     """The null asked for, or sign flips where clusters or outcome-dependent weights call for them.
 
     classes : (n, K) probabilities, where the outcomes of the pair are classes
     """
     one_of("null", null, tuple(map(str, Null)))
-    if not pair.binary:
-        reason = NullReason.MEANS if pair.cluster is None else NullReason.MEANS_IN_CLUSTERS
-        variance = ResidualVariance.of(pair)
-        return NullModel(Null.RESIDUAL, reason, False, variance, binary=False, units=pair.units)
-    if outcome_weights(pair, classes):
+    if not target.binary:
+        reason = NullReason.MEANS if target.cluster is None else NullReason.MEANS_IN_CLUSTERS
+        variance = ResidualVariance.of(target)
+        return NullModel(Null.RESIDUAL, reason, False, variance, binary=False, units=target.units)
+    if has_outcome_weights(target, classes):
         return (
-            NULL_FOR_OUTCOME_WEIGHTS if classes is not None else outcome_sampling_null(_rows_as_cells(pair))
+            NULL_FOR_OUTCOME_WEIGHTS if classes is not None else outcome_sampling_null(_rows_as_cells(target))
         )
-    if pair.cluster is not None:
+    if target.cluster is not None:
         return NullModel(Null.RESIDUAL, NullReason.CLUSTERS)
     if null == Null.RESIDUAL:
         return NullModel(Null.RESIDUAL, NullReason.REQUESTED)
@@ -223,27 +225,27 @@ def outcome_sampling_null(sums: CellSums) -> NullModel:
     return replace(NULL_FOR_OUTCOME_WEIGHTS, reason=NullReason.OUTCOME_SAMPLING, residual_variance=variance)
 
 
-def _rows_as_cells(pair: TargetData) -> CellSums:
+def _rows_as_cells(target: TargetData) -> CellSums:
     """Every row as a cell."""
-    first, second = pair.weights
-    residual2 = second * (pair.observed - pair.predicted) ** 2
+    first, second = target.weights
+    residual2 = second * (target.observed - target.predicted) ** 2
     return CellSums(
-        pair.repeats().astype(float),
+        target.repeats().astype(float),
         first,
         second,
-        first * pair.predicted,
-        first * pair.observed,
+        first * target.predicted,
+        first * target.observed,
         residual2,
         residual2,
     )
 
 
-def outcome_weights(pair: TargetData, classes: Array | None) -> bool:
+def has_outcome_weights(target: TargetData, classes: Array | None) -> bool:
     """Whether the weights depend on the outcome given the score, or on any class given its probability."""
-    if pair.weight is None:
+    if target.weight is None:
         return False
-    events = [(pair.observed, pair.predicted)]
+    events = [(target.observed, target.predicted)]
     if classes is not None:
         columns = enumerate(classes.T) if classes.ndim == 2 else [(1, classes)]
-        events = [(pair.observed == k, own) for k, own in columns]
-    return any(weights_depend_on_outcome(weight_sums(pair.weight, *each)) for each in events)
+        events = [(target.observed == k, probability) for k, probability in columns]
+    return any(weights_depend_on_outcome(weight_sums(target.weight, *outcome)) for outcome in events)

@@ -25,19 +25,19 @@ def clustered_rank_shares(
     the bin of each row. Residuals of the first rank are studentised over clusters, those of the others with them.
     """
     ranks, bins = shares.shape[1], int(place.max()) + 1
-    reached = np.clip(np.cumsum(shares[:, :-1], axis=1), 0.0, 1.0)
-    threshold = np.ascontiguousarray(special.ndtri(reached).T)
+    cumulative = np.clip(np.cumsum(shares[:, :-1], axis=1), 0.0, 1.0)
+    threshold = np.ascontiguousarray(special.ndtri(cumulative).T)
     total = np.maximum(np.bincount(place, weight, bins), 1e-300)[:, None]
     mean = np.stack([np.bincount(place, weight * column, bins) for column in shares.T], axis=1) / total
     first = shares[:, 0]
     latent = LatentOutcomes.of(cluster, (first, rank == 0, weight), threshold[0], seed)
-    made = np.empty((draws, bins, ranks))
+    frequencies = np.empty((draws, bins, ranks))
     for number, value in enumerate(islice(chain.from_iterable(map(latent.chunk, count())), draws)):
         drawn = np.sum(value > threshold, axis=0)
         factor = latent.factors((weight * ((drawn == 0) - first))[None])
         share = np.bincount(place * ranks + drawn, weight, bins * ranks).reshape(bins, ranks) / total
-        made[number] = np.maximum(mean + factor * (share - mean), 0.0)
-    return np.asarray(made / np.maximum(made.sum(axis=2, keepdims=True), 1e-300))
+        frequencies[number] = np.maximum(mean + factor * (share - mean), 0.0)
+    return np.asarray(frequencies / np.maximum(frequencies.sum(axis=2, keepdims=True), 1e-300))
 
 
 def null_variations(
@@ -91,10 +91,10 @@ def raise_quiet_bins(residual: Floats, shares: Floats, rows: Integers) -> Floats
     Where events or others were kept in part and weighted back, a bin of which few that weigh much were kept looks
     certain (`OutcomeSamplingVariance`): 69 of 400 calibrated tables alarmed at 5%.
     """
-    own = (residual * residual).sum(axis=(0, 2))
-    known = rows * (1.0 - (shares * shares).sum(axis=1))
-    usual = known * (own.sum() / max(known.sum(), 1e-300))
-    quieter = np.maximum(usual / np.where(own > 0.0, own, np.inf), 1.0)
+    squares = (residual * residual).sum(axis=(0, 2))
+    binomial = rows * (1.0 - (shares * shares).sum(axis=1))
+    usual = binomial * (squares.sum() / max(binomial.sum(), 1e-300))
+    quieter = np.maximum(usual / np.where(squares > 0.0, squares, np.inf), 1.0)
     return np.asarray(residual * np.sqrt(quieter)[:, None])
 
 
@@ -104,14 +104,14 @@ def sign_groups(rows: int, cluster: Array | None, values: int) -> Array:
     `values` numbers will be held of each group. Where there are many, groups are joined by a hash: the sum of their
     squares then still has the mean that it would have one by one, and a few thousand groups make it precise to 2%.
     """
-    most = max(64, min(MAX_SIGN_GROUPS, MAX_GROUP_VALUES // values))
+    max_groups = max(64, min(MAX_SIGN_GROUPS, MAX_GROUP_VALUES // values))
     member = np.arange(rows) if cluster is None else cluster
-    if member.max() < most:
+    if member.max() < max_groups:
         return member
     mixed = member.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(32)
     mixed *= np.uint64(0xD6E8FEB86659FD93)
-    return np.asarray((mixed >> np.uint64(33)) % np.uint64(most)).astype(np.int64)
+    return np.asarray((mixed >> np.uint64(33)) % np.uint64(max_groups)).astype(np.int64)
 
 
 def residual_weight(weights: TargetData) -> Array:

@@ -42,8 +42,8 @@ def shape_test(off: Floats, variance: Floats) -> ShapeTest:
 
     Examples
     --------
-    >>> found = shape_test(np.array([-30.0, -30.0, 30.0, 30.0]), np.full(4, 50.0))
-    >>> bool(found.p_value < 1e-6), bool(found.moment > 0)
+    >>> result = shape_test(np.array([-30.0, -30.0, 30.0, 30.0]), np.full(4, 50.0))
+    >>> bool(result.p_value < 1e-6), bool(result.moment > 0)
     (True, True)
     """
     total = variance.sum(axis=-1)
@@ -51,14 +51,14 @@ def shape_test(off: Floats, variance: Floats) -> ShapeTest:
     share, walk = variance / noise[..., None], cumulative_bridge(off, variance)
     lever = np.cumsum(variance, axis=-1) / noise[..., None] - 0.5 * share - 0.5
     spread = np.sum(variance * lever * lever, axis=-1)
-    known = (total > 0.0) & (spread > 0.01 * noise / 12.0)  # else all is in one cell of the score
-    deviation = np.sqrt(np.where(known, spread, 1.0))
-    moment = np.where(known, np.sum(off * lever, axis=-1) / deviation, 0.0)
+    testable = (total > 0.0) & (spread > 0.01 * noise / 12.0)  # else all is in one cell of the score
+    deviation = np.sqrt(np.where(testable, spread, 1.0))
+    moment = np.where(testable, np.sum(off * lever, axis=-1) / deviation, 0.0)
     # Seen at few points a walk's range is smaller: by about 1.17 over the root of their number.
     reach = walk.max(axis=-1, initial=0.0) - walk.min(axis=-1, initial=0.0)
     size = reach / np.sqrt(noise) + np.sqrt(np.sum(share * share, axis=-1))
     p_value = 2.0 * np.minimum(2.0 * special.ndtr(-np.abs(moment)), kuiper_bridge_p(size))
-    return ShapeTest(np.where(known, np.minimum(p_value, 1.0), np.nan), moment)
+    return ShapeTest(np.where(testable, np.minimum(p_value, 1.0), np.nan), moment)
 
 
 def cumulative_bridge(off: Floats, variance: Floats) -> Floats:

@@ -51,9 +51,9 @@ def selection_adjusted_gap(gap: ArrayLike, se: ArrayLike, least: ArrayLike) -> F
         passed = np.exp(-0.5 * short**2 - special.log_ndtr(-short))
         above = middle + passed / np.sqrt(2.0 * np.pi) > target
         low, high = np.where(above, low, middle), np.where(above, middle, high)
-    made = gaps.copy()
-    made[picked] = 0.4 * gaps[picked] + 0.6 * np.sign(gaps[picked]) * low * errors[picked]
-    return made
+    adjusted = gaps.copy()
+    adjusted[picked] = 0.4 * gaps[picked] + 0.6 * np.sign(gaps[picked]) * low * errors[picked]
+    return adjusted
 
 
 def shrink_level_gaps(
@@ -86,22 +86,24 @@ def shrink_level_gaps(
     empty ones keep their gap.
     """
     with ignore_warnings():
-        made = np.tile(sums.off / sums.weight, (3, 1))
+        gaps = np.tile(sums.off / sums.weight, (3, 1))
     live = np.flatnonzero((sums.weight > 0) & (sums.variance > 1e-13 * sums.weight2))
-    heard = noise[live].sum()
-    if not heard > 0.0:  # no level, or clusters whose rows cancel to the last digit
-        return made, (0.0,) * (len(parents) + 1)
-    own = sums.take(live)
-    information = own.variance * own.weight / own.weight2  # Σw·p(1-p), where weights do not depend on p
+    total_noise = noise[live].sum()
+    if not total_noise > 0.0:  # no level, or clusters whose rows cancel to the last digit
+        return gaps, (0.0,) * (len(parents) + 1)
+    levels = sums.take(live)
+    information = (
+        levels.variance * levels.weight / levels.weight2
+    )  # Σw·p(1-p), where weights do not depend on p
     # One factor for all levels: a level's own residuals would tie its noise to its gap.
-    factor = heard / own.variance.sum()
-    variance = factor * own.variance / information**2
+    factor = total_noise / levels.variance.sum()
+    variance = factor * levels.variance / information**2
     dense = [np.unique(codes[live], return_inverse=True)[1].astype(np.int64) for codes in parents]
-    middle, spread, spreads = _partly_pooled(own.off / information, variance, dense)
+    middle, spread, spreads = _partly_pooled(levels.off / information, variance, dense)
     reach = NORMAL_95 * spread
     theta = np.stack([middle, middle - reach, middle + reach])
-    made[:, live] = np.clip(theta * (information / own.weight), own.mean - 1.0, own.mean)
-    return made, spreads
+    gaps[:, live] = np.clip(theta * (information / levels.weight), levels.mean - 1.0, levels.mean)
+    return gaps, spreads
 
 
 def _partly_pooled(
@@ -111,18 +113,18 @@ def _partly_pooled(
 
     Upwards a parent's value is the precision-weighted mean of its family; downwards each is drawn to its parent's.
     """
-    heights, own = [], np.arange(value.size)
+    heights, member = [], np.arange(value.size)
     for codes in [*parents, np.zeros(value.size, np.int64)]:
         parent = np.empty(value.size, np.int64)
-        parent[own] = codes  # every row of levels below agrees on the parent of its ancestor
+        parent[member] = codes  # every row of levels below agrees on the parent of its ancestor
         spread2 = _between_level_variance(value, noise, parent)
         heights.append((value, noise, parent, spread2))
         _, value, noise = _families(value, noise + spread2, parent)
-        own = codes
-    for measured, apart, parent, spread2 in reversed(heights):
-        share = spread2 / (spread2 + apart)
+        member = codes
+    for measured, error2, parent, spread2 in reversed(heights):
+        share = spread2 / (spread2 + error2)
         value = share * measured + (1.0 - share) * value[parent]
-        noise = share * apart + (1.0 - share) ** 2 * noise[parent]
+        noise = share * error2 + (1.0 - share) ** 2 * noise[parent]
     return value, np.sqrt(noise), tuple(math.sqrt(spread2) for *_, spread2 in heights)
 
 
@@ -139,10 +141,10 @@ def _between_level_variance(value: Floats, noise: Floats, parent: Integers) -> f
         return 0.0  # families of one: nothing varies within them
 
     def excess(spread2: float) -> float:
-        omega, mean, known = _families(value, noise + spread2, parent)
+        omega, mean, variance_of_mean = _families(value, noise + spread2, parent)
         residual = value - mean[parent]
         square = np.minimum(residual * residual, MAX_RESIDUAL_Z**2 / omega)
-        expected = CAPPED_VARIANCE * (1.0 / omega - known[parent])
+        expected = CAPPED_VARIANCE * (1.0 / omega - variance_of_mean[parent])
         return float(np.sum(omega * omega * (square - expected)))
 
     if excess(0.0) <= 0.0:

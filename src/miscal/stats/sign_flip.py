@@ -1,4 +1,4 @@
-"""The sign-flip null of a cell, and its walk along the score."""
+"""Tests by random signs of residuals: one sign per row, or per cluster."""
 
 from typing import Any, NamedTuple
 
@@ -40,8 +40,8 @@ class ClusterBlocks(NamedTuple):
 
     def squares(self) -> Floats:
         """Give ΣD² of each cell."""
-        made = np.bincount(self.cells(), self.residual**2, self.offsets.size - 1)
-        return np.asarray(made, np.float64)
+        squares = np.bincount(self.cells(), self.residual**2, self.offsets.size - 1)
+        return np.asarray(squares, np.float64)
 
 
 def cluster_blocks(rows: CellRows) -> ClusterBlocks:
@@ -58,7 +58,7 @@ def cluster_blocks(rows: CellRows) -> ClusterBlocks:
 
 
 def residual_p_values(
-    sums: CellSums, how: CellTestSettings, draws: int
+    sums: CellSums, settings: CellTestSettings, draws: int
 ) -> tuple[Floats, NDArray[np.object_]]:
     """Give p-values of cells under sign flips, and the `Method` of each.
 
@@ -67,30 +67,30 @@ def residual_p_values(
     and ΣD² is used: a cell with few events shows residuals too small. Fewer than 25 effective events on a side: too
     small to judge, because rare events are not symmetric.
     """
-    rows = how.rows
+    rows = settings.rows
     noise, number = residual_squares(sums, rows)
     p_value = _student(sums.off, np.maximum(noise, sums.variance), number)
     method = np.full(number.size, Method.RESIDUALS, object)
-    small = number < (FEW_BLOCKS if rows is None else 2.0)
-    if how.binary:
+    too_small = number < (FEW_BLOCKS if rows is None else 2.0)
+    if settings.binary:
         events = effective_events(sums)
-        if rows is not None and how.outcome_weights:
+        if rows is not None and settings.outcome_weights:
             # Weights that depend on the outcome say nothing of how many events there are: count them.
             events = rows.rarer_events()
-        small |= events < EFFECTIVE_EVENTS
-    chosen = np.flatnonzero((number < FEW_BLOCKS) & ~small)
+        too_small |= events < EFFECTIVE_EVENTS
+    chosen = np.flatnonzero((number < FEW_BLOCKS) & ~too_small)
     if rows is not None and chosen.size:
         # The larger of the two: flips cannot see that the residuals themselves are too small.
         reach = (np.abs(sums.off) - 1e-12 * sums.weight)[chosen]
         blocks = cluster_blocks(rows)
-        one = np.ones(blocks.residual.size, np.int64)
-        flips = blocks.offsets, -blocks.residual, blocks.residual, 0.5 * one, one
+        ones = np.ones(blocks.residual.size, np.int64)
+        flips = blocks.offsets, -blocks.residual, blocks.residual, 0.5 * ones, ones
         most = np.full(chosen.size, draws)
-        below, above, made = simulated_tail_counts(flips, -reach, reach, chosen, most, how.seed)
-        flipped = np.minimum((1.0 + below + above) / (1.0 + made), 1.0)
+        below, above, n_draws = simulated_tail_counts(flips, -reach, reach, chosen, most, settings.seed)
+        flipped = np.minimum((1.0 + below + above) / (1.0 + n_draws), 1.0)
         p_value[chosen] = np.maximum(p_value[chosen], flipped)
         method[chosen] = Method.SIGN_FLIPS
-    p_value[small], method[small] = np.nan, Method.TOO_SMALL
+    p_value[too_small], method[too_small] = np.nan, Method.TOO_SMALL
     return p_value, method
 
 
@@ -103,8 +103,8 @@ def simulated_tail_counts(
     """
     counts = np.zeros((cells.size, 3), np.int64)
     simulated_tails(*rows, low, high, cells, draws, ENOUGH_EXCEEDANCES, seed, counts)
-    below, above, made = counts.T.astype(float)
-    return below, above, made
+    below, above, n_draws = counts.T.astype(float)
+    return below, above, n_draws
 
 
 def residual_squares(sums: CellSums, rows: CellRows | None) -> tuple[Floats, Floats]:
@@ -142,19 +142,19 @@ def _student(total: Floats, noise: Floats, number: Floats) -> Floats:
 ALL_ROWS = slice(None)
 
 
-def weighted_residuals(pair: TargetData, rows: Any) -> Array:
+def weighted_residuals(target: TargetData, rows: Any) -> Array:
     """w(y - p) of some rows."""
-    residual = pair.observed[rows] - pair.predicted[rows]
-    return np.asarray(residual if pair.first is None else residual * pair.first[rows])
+    residual = target.observed[rows] - target.predicted[rows]
+    return np.asarray(residual if target.first is None else residual * target.first[rows])
 
 
-def clustered_sum(pair: TargetData, rows: Any = ALL_ROWS, lever: Any = 1.0) -> tuple[float, float]:
+def clustered_sum(target: TargetData, rows: Any = ALL_ROWS, lever: Any = 1.0) -> tuple[float, float]:
     """Sum of the residuals of some rows, times a lever, and its variance when clusters flip their signs."""
-    assert pair.cluster is not None
-    sums = np.bincount(pair.cluster[rows], lever * weighted_residuals(pair, rows))
+    assert target.cluster is not None
+    sums = np.bincount(target.cluster[rows], lever * weighted_residuals(target, rows))
     return sums.sum(), np.sum(sums * sums)
 
 
-def clustered_sum_p(pair: TargetData, rows: Any, lever: Any = 1.0) -> float:
+def clustered_sum_p(target: TargetData, rows: Any, lever: Any = 1.0) -> float:
     """The p-value of that sum."""
-    return float(normal_p(*clustered_sum(pair, rows, lever)))
+    return float(normal_p(*clustered_sum(target, rows, lever)))

@@ -26,7 +26,7 @@ NODES_PER_FREQUENCY = (
 )
 
 
-def smooth_ece_null(pair: TargetData, value: float, null: Null, *, random_state: int = 0) -> NullSummary:
+def smooth_ece_null(target: TargetData, value: float, null: Null, *, random_state: int = 0) -> NullSummary:
     """SmoothECE against calibrated outcomes: its p-value, and the value that noise alone would show.
 
     The residual mass of each node of the grid is drawn as a normal of the variance that its rows have under the null;
@@ -37,9 +37,9 @@ def smooth_ece_null(pair: TargetData, value: float, null: Null, *, random_state:
     the values of r and of e, the smoothed error of r + e is at most s(r, σ) + s(e, σ) <= s(r, v) + s(e, u) = σ,
     because s falls with the bandwidth; so the value of r + e is at most v + u.
     """
-    if pair.cluster is not None:
+    if target.cluster is not None:
         return NullSummary.unknown(value, Method.NO_CLUSTER_TEST)
-    if effective_events_of(pair) < EFFECTIVE_EVENTS:  # for the masses to be normal
+    if effective_events_of(target) < EFFECTIVE_EVENTS:  # for the masses to be normal
         return NullSummary.unknown(value, Method.FEW_EVENTS)
     rng = np.random.default_rng(random_state)
 
@@ -49,23 +49,23 @@ def smooth_ece_null(pair: TargetData, value: float, null: Null, *, random_state:
             [smooth_error_fixed_point(spectrum_of(mass), DRAW_TOLERANCE, value) for mass in masses]
         )
 
-    model, happened = (node_deviations(pair, GRID_STEPS, kind) for kind in (null, Null.RESIDUAL))
-    found = max_statistic_p(value, partial(block, model), SMOOTH_DRAWS, method=Method.GRID_SIMULATION)
+    model, observed = (node_deviations(target, GRID_STEPS, kind) for kind in (null, Null.RESIDUAL))
+    summary = max_statistic_p(value, partial(block, model), SMOOTH_DRAWS, method=Method.GRID_SIMULATION)
     if null == Null.RESIDUAL:
-        return found
+        return summary
     # The noise that the data have; nodes at which nothing happened by luck keep the model's share of it.
-    wider = math.sqrt(max(1.0, (happened @ happened) / max(model @ model, 1e-300)))
-    own = upper_quantile(block(happened, 0, INTERVAL_DRAWS))
-    return found.no_narrower(max(wider * found.quantile, own))
+    interval_factor = math.sqrt(max(1.0, (observed @ observed) / max(model @ model, 1e-300)))
+    quantile = upper_quantile(block(observed, 0, INTERVAL_DRAWS))
+    return summary.no_narrower(max(interval_factor * summary.quantile, quantile))
 
 
-def node_deviations(pair: TargetData, steps: int, null: Null) -> Array:
+def node_deviations(target: TargetData, steps: int, null: Null) -> Array:
     """Standard deviation of the residual mass at each node of a grid, per unit of weight."""
-    predicted = pair.predicted
-    spread = (pair.observed - predicted) ** 2 if null == Null.RESIDUAL else predicted * (1.0 - predicted)
+    predicted = target.predicted
+    spread = (target.observed - predicted) ** 2 if null == Null.RESIDUAL else predicted * (1.0 - predicted)
     node = np.rint(predicted * steps).astype(np.int64)
-    variance = np.bincount(node, spread * pair.weights[1], steps + 1)
-    return np.sqrt(variance) / max(float(pair.weights[0].sum()), 1e-300)
+    variance = np.bincount(node, spread * target.weights[1], steps + 1)
+    return np.sqrt(variance) / max(float(target.weights[0].sum()), 1e-300)
 
 
 def spectrum_of(residual: Array) -> Array:
@@ -81,12 +81,12 @@ def smooth_error_at(spectrum: Array, bandwidth: float, *, rough: bool = False) -
     What it leaves is told by far fewer nodes than the masses lie on: `rough` takes those.
     """
     steps = spectrum.size - 1
-    kept = (
+    n_frequencies = (
         steps + 1 if bandwidth * steps <= NEGLIGIBLE_FREQUENCY else int(NEGLIGIBLE_FREQUENCY / bandwidth) + 1
     )
-    steps = min(steps, 1 << (NODES_PER_FREQUENCY * kept).bit_length()) if rough else steps
-    frequency = np.arange(kept) * (math.pi * bandwidth)
-    smoothed = spectrum[:kept] * np.exp(-0.5 * frequency**2)
+    steps = min(steps, 1 << (NODES_PER_FREQUENCY * n_frequencies).bit_length()) if rough else steps
+    frequency = np.arange(n_frequencies) * (math.pi * bandwidth)
+    smoothed = spectrum[:n_frequencies] * np.exp(-0.5 * frequency**2)
     density = np.abs(np.fft.irfft(smoothed, 2 * steps)[: steps + 1])
     return float(density.sum() - 0.5 * (density[0] + density[-1]))
 
