@@ -357,10 +357,10 @@ def _as_entry(value: Any) -> Any:
     return value
 
 
-def p_text(p_value: float, draws: object, least: object = None) -> str:
+def p_text(p_value: float, draws: object, resolution: object = None) -> str:
     """A p-value as it is printed after "p": at the end of a simulation's scale, or of that of `least`, a bound."""
-    if isinstance(least, float) and p_value <= least:
-        return f"<= {least:.2g}"
+    if isinstance(resolution, float) and p_value <= resolution:
+        return f"<= {resolution:.2g}"
     if isinstance(draws, int) and p_value <= 1.0 / (draws + 1):
         return f"<= {1.0 / (draws + 1):.2g}"
     return f"= {p_value:.3g}" if p_value >= 1e-4 else "< 0.0001"

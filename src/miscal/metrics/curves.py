@@ -87,20 +87,20 @@ def smooth(
     >>> curve.fit[:, 0].round(6).tolist()
     [11.0, 23.0]
     """
-    how, y = SmoothingOptions(**options), np.asarray(responses, float)
-    weights, counts = (np.asarray(1.0 if each is None else each, float) for each in (weight, count))
+    settings, y = SmoothingOptions(**options), np.asarray(responses, float)
+    weights, counts = (np.asarray(1.0 if values is None else values, float) for values in (weight, count))
     if weights.ndim:  # a power of two: exact, and squares neither overflow nor vanish
         weights = weights * 2.0 ** -np.round(np.log2(weights.mean()))
     rows = sort_rows(np.asarray(x, float), y.reshape(len(y), -1), weights, counts)
     codes = None if cluster is None else np.unique(np.asarray(cluster)[rows.order], return_inverse=True)[1]
-    done = fit_curves(pool_rows(rows), codes, _grid(rows, how.grid, how.trim), how)
-    return replace(done, fit=done.fit + rows.middle, critical=critical_values(done, how))
+    done = fit_curves(pool_rows(rows), codes, _grid(rows, settings.grid, settings.trim), settings)
+    return replace(done, fit=done.fit + rows.middle, critical=critical_values(done, settings))
 
 
 def _grid(rows: SortedRows, grid: Any, trim: float) -> Floats:
     if np.ndim(grid) > 0:
-        what = "must be a whole number, or finite numbers in one dimension"
-        points = bounded(grid, "'grid'", what, -FURTHEST, FURTHEST)
+        requirement = "must be a whole number, or finite numbers in one dimension"
+        points = bounded(grid, "'grid'", requirement, -FURTHEST, FURTHEST)
         check_lengths({"'grid'": points})
         return points
     size = whole("grid", grid, 2)
@@ -199,40 +199,40 @@ def variable_calibration_curve(
     >>> round(curve.worst_gap, 1), bool(curve.p_value < 0.001), curve.consistent
     (-0.3, True, None)
     """
-    asked = locals()
-    given = MetricInput(y_true, y_prob, sample_weight)
+    arguments = locals()
+    inputs = MetricInput(y_true, y_prob, sample_weight)
     columns = variable_columns(variable)
     if len(columns) != 1 or columns[0].nominal:
-        what, hint = "must be one column of numbers or dates", "use by_field for levels"
-        raise refusal(what, "'variable'", hint=hint)
-    options = {each.name: asked[each.name] for each in fields(SmoothingOptions)}
-    return curve_of(given.pair(target, correct), given.column(columns[0]).values, **options)
+        requirement, hint = "must be one column of numbers or dates", "use by_field for levels"
+        raise refusal(requirement, "'variable'", hint=hint)
+    options = {option.name: arguments[option.name] for option in fields(SmoothingOptions)}
+    return curve_of(inputs.pair(target, correct), inputs.column(columns[0]).values, **options)
 
 
-def curve_of(pair: TargetData, values: Floats, **options: Any) -> VariableCurve:
+def curve_of(data: TargetData, values: Floats, **options: Any) -> VariableCurve:
     """The curve of a pair along the values of a variable; options are those of `smooth`."""
     seed = whole("random_state", options.get("random_state", 0), 0)
     known = ~np.isnan(values)
     if not known.any():
         raise refusal("must have values that are not missing", "'variable'", got="all are missing")
-    rows, key = pair.take(known), values[known].astype(float)
+    rows, key = data.take(known), values[known].astype(float)
     responses = np.stack([rows.observed, rows.predicted, rows.predicted - rows.observed], axis=1)
-    found = smooth(key, responses, weight=rows.weight, count=rows.count, cluster=rows.cluster, **options)
-    gap = found.fit[:, 2]
+    curves = smooth(key, responses, weight=rows.weight, count=rows.count, cluster=rows.cluster, **options)
+    gap = curves.fit[:, 2]
     place = np.argmax(np.nan_to_num(np.abs(gap), nan=-1.0))  # values that no fit tells apart have no gap
     summary = kuiper_test(rows, key, choose_null(rows, "bernoulli"), seed).summary
-    units = pair.units
+    units = data.units
     names = {
         f"{name}{end}": values[:, column] * units.scale if name == "gap" else units.back(values[:, column])
         for column, name in enumerate(CURVES)
-        for end, values in (("", found.fit), ("_low", found.low), ("_high", found.high))
+        for end, values in (("", curves.fit), ("_low", curves.low), ("_high", curves.high))
     }
     return VariableCurve(
-        grid=found.grid,
+        grid=curves.grid,
         **names,
-        worst_value=float(found.grid[place]),
+        worst_value=float(curves.grid[place]),
         worst_gap=float(gap[place]) * units.scale,
         p_value=summary.p_value,
         consistent="over" if (gap > 0).all() else "under" if (gap < 0).all() else None,
-        left_out=pair.rows - rows.rows,
+        left_out=data.rows - rows.rows,
     )

@@ -78,8 +78,8 @@ def field_calibration_error(
     >>> round(field_calibration_error([0, 1], [0.1, 0.8], [["a", "a"], [1, 2]]), 6)
     0.15
     """
-    given = MetricInput(y_true, y_prob, sample_weight, response)
-    return tally_error(_level_tally(given, field, bins, target), norm) * given.scale
+    inputs = MetricInput(y_true, y_prob, sample_weight, response)
+    return tally_error(_level_tally(inputs, field, bins, target), norm) * inputs.scale
 
 
 def field_relative_calibration_error(
@@ -124,12 +124,12 @@ def field_relative_calibration_error(
     one_of("zero", zero, ("epsilon", "drop"))
     hint = "zero='drop' leaves out the levels without events, and needs none"
     number("epsilon", epsilon, 0.0, above=True, hint=hint)
-    given = MetricInput(y_true, y_prob, sample_weight, response)
-    if given.predictions.units.low:
+    inputs = MetricInput(y_true, y_prob, sample_weight, response)
+    if inputs.predictions.units.low:
         hint = "use field_calibration_error"
         raise refusal("must not be negative", "'y_true' and 'y_prob'", hint=hint)
-    levels = _level_tally(given, field, bins, target)
-    below = levels.observed + (epsilon / given.scale if zero == "epsilon" else 0.0) * levels.weight
+    levels = _level_tally(inputs, field, bins, target)
+    below = levels.observed + (epsilon / inputs.scale if zero == "epsilon" else 0.0) * levels.weight
     counted = below > 0
     if not counted.any():
         warn("no level of the field has an event, so that zero='drop' leaves nothing to average")
@@ -138,10 +138,10 @@ def field_relative_calibration_error(
     return float(aggregate(relative, levels.weight[counted], norm))
 
 
-def _level_tally(given: MetricInput, field: Any, bins: Bins | None, target: str | int) -> Tally:
+def _level_tally(inputs: MetricInput, field: Any, bins: Bins | None, target: str | int) -> Tally:
     pooling = field_pooling(field, bins)
-    codes = given.kept_rows(pooling.level_codes, "'field'")
-    return mean_tally(given.pair(target), LevelPooling(codes, pooling.cells))
+    codes = inputs.kept_rows(pooling.level_codes, "'field'")
+    return mean_tally(inputs.pair(target), LevelPooling(codes, pooling.cells))
 
 
 def probability_calibration_error(
@@ -164,10 +164,10 @@ def probability_calibration_error(
     >>> round(probability_calibration_error([0, 1, 1], [0.1, 0.5, 1.0], bins=2), 6)
     0.2
     """
-    pair = MetricInput(y_true, y_prob, sample_weight).pair(target)
-    edges = edges_for(pair.predicted, bins, "uniform", low=0.0, high=1.0)
+    data = MetricInput(y_true, y_prob, sample_weight).pair(target)
+    edges = edges_for(data.predicted, bins, "uniform", low=0.0, high=1.0)
     edges[1:-1] = np.nextafter(edges[1:-1], -np.inf)  # right-closed at the number before is left-closed
-    return tally_error(mean_tally(pair, BinPooling(pair.predicted, Ranges(edges))), norm)
+    return tally_error(mean_tally(data, BinPooling(data.predicted, Ranges(edges))), norm)
 
 
 LEVEL_COLUMNS = (
@@ -434,12 +434,12 @@ def shifted(probability: Array, shift: float) -> Array:
     [0.0, 0.75, 1.0]
     """
     factor = math.exp(-abs(shift))  # at most 1, so that nothing overflows
-    event, other = probability, 1.0 - probability
+    event, non_event = probability, 1.0 - probability
     if shift >= 0:
-        other = other * factor
+        non_event = non_event * factor
     else:
         event = event * factor
-    return event / (event + other)
+    return event / (event + non_event)
 
 
 def _shrunken(

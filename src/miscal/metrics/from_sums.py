@@ -139,9 +139,9 @@ def field_from_sums(
 def grid_rows(grid: Tally) -> TargetData:
     """Events and non-events of each cell at its mean score, as aggregated rows."""
     size = np.stack([grid.observed, grid.weight - grid.observed], axis=1)
-    cell, other = np.nonzero(size > 0)
+    cell, is_non_event = np.nonzero(size > 0)
     mean = grid.mean_predicted[cell].clip(0.0, 1.0)
-    observed, size = (other == 0).view(np.uint8), size[cell, other]
+    observed, size = (is_non_event == 0).view(np.uint8), size[cell, is_non_event]
     if grid.weighted:
         return TargetData(mean, observed, weight=size)
     return TargetData(mean, observed, count=np.rint(size).astype(np.int64))
@@ -149,9 +149,9 @@ def grid_rows(grid: Tally) -> TargetData:
 
 def grid_means(grid: Tally, noise: NullModel) -> TargetData:
     """Predicted and observed mean of each cell, as one row; its weight squared is that of its rows."""
-    made = TargetData(grid.mean_predicted, grid.mean_observed, grid.weight, units=noise.units)
-    made.__dict__["second"] = grid.weight2
-    return made
+    rows = TargetData(grid.mean_predicted, grid.mean_observed, grid.weight, units=noise.units)
+    rows.__dict__["second"] = grid.weight2
+    return rows
 
 
 def grid_kuiper_test(grid: Tally, null_model: NullModel, random_state: int) -> KuiperTest | None:
@@ -175,21 +175,21 @@ def grid_kuiper_test(grid: Tally, null_model: NullModel, random_state: int) -> K
     return KuiperTest(differences, summary)
 
 
-def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any) -> Result | None:
+def of_all_rows(sampled_result: Result, predictions: Predictions, source: Any, roles: Any) -> Result | None:
     """A result of a sample of rows, measured on all of them in its own cells; None where that needs the rows."""
-    settings, binary = made.settings, predictions.response == "binary"
+    settings, binary = sampled_result.settings, predictions.response == "binary"
     name = settings.get("column", "")
-    if not isinstance(made, CellResult) or settings["norm"] != "l1" or not isinstance(name, str):
+    if not isinstance(sampled_result, CellResult) or settings["norm"] != "l1" or not isinstance(name, str):
         return None
     if settings.get("parent") is not None or (binary and settings["null"] == "residual"):
         return None
     target = settings["target"] if binary else "auto"
     target = int(target) if target.isdigit() else target
-    compared, cells = pair(predictions, target), made.tally.cells
+    compared, cells = pair(predictions, target), sampled_result.tally.cells
     shown: Request = LevelCells(name)
     fine: Request | None = None
     if isinstance(cells, Ranges):
-        scored = made.kind == "score"
+        scored = sampled_result.kind == "score"
         values = compared.predicted if scored else predictions.columns[name].values
         column = SCORE if scored else name
         shown, fine = RangeCells(column, cells.edges), RangeCells(column, fine_edges(compared, values, cells))
@@ -201,11 +201,13 @@ def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any)
     depends = weights_depend_on_outcome(added.weights)
     noise = noise_of_sums(tallies[requests[-1]], outcome_weights=depends, sampled=sampled)
     common: Any = {"target": settings["target"], "random_state": settings["random_state"]}
-    if made.kind == "field":
+    if sampled_result.kind == "field":
         return field_from_sums(name, tallies[shown], noise, **common)
     grid = None if fine is None else tallies[fine]
-    if made.kind == "score":
+    if sampled_result.kind == "score":
         assert grid is not None
         return score_from_sums(tallies[shown], grid, noise, **common)
-    assert isinstance(made, VariableResult)
-    return variable_from_sums(name, tallies[shown], grid, noise, column_kind=made.column_kind, **common)
+    assert isinstance(sampled_result, VariableResult)
+    return variable_from_sums(
+        name, tallies[shown], grid, noise, column_kind=sampled_result.column_kind, **common
+    )

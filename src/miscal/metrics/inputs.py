@@ -44,9 +44,9 @@ class MetricInput:
 
     def pair(self, target: str | int, correct: Any = None) -> TargetData:
         """The pair that the target asks for, with other observed values where `correct` has them."""
-        made = pair(self.predictions, target)
+        data = pair(self.predictions, target)
         if correct is None:
-            return made
+            return data
         if self.predictions.response != "binary":
             raise refusal("needs response='binary'", "'correct'", hint="give the outcomes as 'y_true'")
         values = self.kept_rows(np.asarray(correct), "'correct'")
@@ -54,7 +54,7 @@ class MetricInput:
             values = values.astype(float)
         refuse_rows(~((values >= 0) & (values <= 1)), "must lie in [0, 1]", "'correct'", values)
         events = values.astype(np.uint8)
-        return replace(made, observed=events if np.array_equal(events, values) else values)
+        return replace(data, observed=events if np.array_equal(events, values) else values)
 
     def numbers(self, values: Any, where: str) -> Array:
         """A finite number a row."""
@@ -65,15 +65,15 @@ class MetricInput:
         refuse_rows(np.isnan(array), "must not be missing", where)
         return array
 
-    def column(self, each: Column) -> Column:
+    def column(self, column: Column) -> Column:
         """A column of the same rows."""
-        return replace(each, values=self.kept_rows(each.values, f"column '{each.name}'"))
+        return replace(column, values=self.kept_rows(column.values, f"column '{column.name}'"))
 
     def kept_rows(self, values: Array, where: str) -> Array:
         """Those of the rows given that have a weight."""
         if values.shape[:1] != (self.rows,):
-            what = f"must have one value a row ({self.rows})"
-            raise refusal(what, where, got=f"its shape is {values.shape}")
+            requirement = f"must have one value a row ({self.rows})"
+            raise refusal(requirement, where, got=f"its shape is {values.shape}")
         return values if self.kept is None else values[self.kept]
 
 
@@ -85,8 +85,8 @@ def norm_power(norm: Norm) -> float:
     power = {"l1": 1.0, "l2": 2.0, "max": np.inf}.get(norm) if isinstance(norm, str) else norm
     if isinstance(power, (int, float, np.number)) and not isinstance(power, bool) and power >= 1:
         return float(power)
-    what = "must be 'l1', 'l2', 'max' or a number of at least 1"
-    raise refusal(what, "'norm'", got=f"it is {norm!r}")
+    requirement = "must be 'l1', 'l2', 'max' or a number of at least 1"
+    raise refusal(requirement, "'norm'", got=f"it is {norm!r}")
 
 
 def aggregate(gaps: Array, weight: Array, norm: Norm = "l1") -> Array:

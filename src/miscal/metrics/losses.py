@@ -69,17 +69,17 @@ def score_decomposition(
 def decomposed(scores: Array, weight: Array, events: Array, rates: Array, loss: str) -> Decomposition:
     """The decomposition from `pooled_scores` and their `isotonic_rates`."""
     rate = np.full(scores.size, events.sum() / weight.sum())
-    own, fitted, constant = (_mean_loss(values, weight, events, loss) for values in (scores, rates, rate))
-    return Decomposition(own, own - fitted, constant - fitted, constant)
+    raw, fitted, constant = (_mean_loss(values, weight, events, loss) for values in (scores, rates, rate))
+    return Decomposition(raw, raw - fitted, constant - fitted, constant)
 
 
-def pooled_scores(pair: TargetData) -> tuple[Array, Array, Array]:
+def pooled_scores(data: TargetData) -> tuple[Array, Array, Array]:
     """Distinct predictions in order, with the weight and the weighted events of each."""
-    order = sorted_order(pair.predicted)
-    scores = pair.predicted[order]
+    order = sorted_order(data.predicted)
+    scores = data.predicted[order]
     starts = np.flatnonzero(run_starts(scores))
-    weight = np.ones(pair.rows) if pair.first is None else pair.first[order]
-    events = weight * pair.observed[order]
+    weight = np.ones(data.rows) if data.first is None else data.first[order]
+    events = weight * data.observed[order]
     return scores[starts], np.add.reduceat(weight, starts), np.add.reduceat(events, starts)
 
 
@@ -89,10 +89,10 @@ def isotonic_rates(weight: Array, events: Array) -> Array:
 
 
 def _mean_loss(predicted: Array, weight: Array, events: Array, loss: str) -> float:
-    others = weight - events
+    non_events = weight - events
     if loss == "brier":
-        return float((events * (1 - predicted) ** 2 + others * predicted**2).sum() / weight.sum())
-    likelihood = special.xlogy(events, predicted) + special.xlog1py(others, -predicted)
+        return float((events * (1 - predicted) ** 2 + non_events * predicted**2).sum() / weight.sum())
+    likelihood = special.xlogy(events, predicted) + special.xlog1py(non_events, -predicted)
     return float(-likelihood.sum() / weight.sum())
 
 
@@ -107,19 +107,19 @@ def log_loss(y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_wei
     >>> round(log_loss([1, 0], [0.5, 0.5]), 6)
     0.693147
     """
-    given = MetricInput(y_true, y_prob, sample_weight)
+    inputs = MetricInput(y_true, y_prob, sample_weight)
     with np.errstate(divide="ignore"):
-        losses = np.log(_of_the_truth(given, target))
-    return float(0.0 - np.average(losses, weights=given.predictions.weight))
+        losses = np.log(_of_the_truth(inputs, target))
+    return float(0.0 - np.average(losses, weights=inputs.predictions.weight))
 
 
-def _of_the_truth(given: MetricInput, target: str | int) -> Array:
+def _of_the_truth(inputs: MetricInput, target: str | int) -> Array:
     """The probability that each row gave to what happened."""
-    p = given.predictions
+    p = inputs.predictions
     if p.probability.ndim == 2 and target == "auto":
         return np.take_along_axis(p.probability, p.outcome[:, None].astype(int), 1)[:, 0]
-    pair = given.pair(target)
-    return np.where(pair.observed, pair.predicted, 1.0 - pair.predicted)
+    data = inputs.pair(target)
+    return np.where(data.observed, data.predicted, 1.0 - data.predicted)
 
 
 def brier_score(y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_weight: Any = None) -> float:
@@ -131,12 +131,12 @@ def brier_score(y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_
     >>> brier_score([1, 0], [0.5, 0.5])
     0.25
     """
-    given = MetricInput(y_true, y_prob, sample_weight)
-    truth, every = _of_the_truth(given, target), given.predictions.probability
+    inputs = MetricInput(y_true, y_prob, sample_weight)
+    truth, probability = _of_the_truth(inputs, target), inputs.predictions.probability
     losses = (1.0 - truth) ** 2
-    if every.ndim == 2 and target == "auto":
-        losses = np.einsum("ij,ij->i", every, every) - 2 * truth + 1
-    return float(np.average(losses, weights=given.predictions.weight))
+    if probability.ndim == 2 and target == "auto":
+        losses = np.einsum("ij,ij->i", probability, probability) - 2 * truth + 1
+    return float(np.average(losses, weights=inputs.predictions.weight))
 
 
 def prediction_rejection_ratio(
@@ -159,9 +159,9 @@ def prediction_rejection_ratio(
 
 def area_under_curve(weight: Array, events: Array) -> float:
     """Probability that an event's score exceeds a non-event's, ties half; cells are distinct scores in order."""
-    others = weight - events
-    below = np.cumsum(others) - 0.5 * others
-    pairs = events.sum() * others.sum()
+    non_events = weight - events
+    below = np.cumsum(non_events) - 0.5 * non_events
+    pairs = events.sum() * non_events.sum()
     return float((events * below).sum() / pairs) if pairs > 0 else math.nan
 
 
@@ -188,10 +188,10 @@ def abstention_reward(
     """
     number("unsure_cost", unsure_cost, 0.0, above=True)
     number("error_cost", error_cost, 0.0, above=True)
-    pair = MetricInput(y_true, y_prob, sample_weight).pair(target)
-    answers = pair.predicted >= 1.0 - unsure_cost / error_cost
-    cost_of_row = np.where(answers, error_cost * (1.0 - pair.observed), unsure_cost)
-    return -float(np.sum(pair.weighed(cost_of_row)))
+    data = MetricInput(y_true, y_prob, sample_weight).pair(target)
+    answers = data.predicted >= 1.0 - unsure_cost / error_cost
+    cost_of_row = np.where(answers, error_cost * (1.0 - data.observed), unsure_cost)
+    return -float(np.sum(data.weighed(cost_of_row)))
 
 
 # Numbers below it have fewer digits, and the kernels' logarithm none.
@@ -276,46 +276,46 @@ def calibration_slope_intercept(
     return slope_intercept(MetricInput(y_true, y_prob, sample_weight).pair(target))
 
 
-def slope_intercept(pair: TargetData) -> SlopeIntercept:
+def slope_intercept(data: TargetData) -> SlopeIntercept:
     """Slope, intercept, in the large and ratio of a pair."""
-    intercept, slope = _fit(pair, 2)
-    return SlopeIntercept(slope, intercept, in_the_large(pair), ratio_of(pair))
+    intercept, slope = _fit(data, 2)
+    return SlopeIntercept(slope, intercept, in_the_large(data), ratio_of(data))
 
 
-def in_the_large(pair: TargetData) -> IntervalEstimate:
+def in_the_large(data: TargetData) -> IntervalEstimate:
     """The shift in log-odds after which as many events are predicted as were observed."""
-    return _fit(pair, 1)[0]
+    return _fit(data, 1)[0]
 
 
-def _fit(pair: TargetData, free: int) -> list[IntervalEstimate]:
+def _fit(data: TargetData, free: int) -> list[IntervalEstimate]:
     """Newton's method on one or two free coefficients, of the rows with log-odds; the slope starts, or stays, at 1.
 
     A whole step from there may lead far beyond the minimum where the slope is nowhere near 1 (scores of the other
     class, scores far too extreme), and the next one further: a step that does not lower the loss is halved.
     """
-    inside = (pair.predicted > 0.0) & (pair.predicted < 1.0)
-    pair = pair if inside.all() else pair.take(inside)
-    varied = (pair.observed, pair.predicted)[:free]
-    if not pair.rows or not all(map(np.ptp, varied)):
+    inside = (data.predicted > 0.0) & (data.predicted < 1.0)
+    data = data if inside.all() else data.take(inside)
+    varied = (data.observed, data.predicted)[:free]
+    if not data.rows or not all(map(np.ptp, varied)):
         return [UNKNOWN_ESTIMATE] * free
 
-    seen: list[Array] = []  # the Hessian at each step
+    hessians: list[Array] = []  # the Hessian at each step
 
     def step_at(_: Array, state: Any) -> tuple[Array, bool]:
         step = np.zeros(2)
-        seen.append(state[2][:free, :free])
-        step[:free] = np.linalg.lstsq(seen[-1], state[1][:free], rcond=None)[0]
+        hessians.append(state[2][:free, :free])
+        step[:free] = np.linalg.lstsq(hessians[-1], state[1][:free], rcond=None)[0]
         return np.clip(step, -5.0, 5.0), bool(np.abs(step).max() < SMALL_STEP)
 
     as_logit = LOGIT, SMALLEST, BELOW_ONE, np.zeros(1), np.ones(1)
-    evaluate = partial(logistic_loss, pair.predicted, pair.observed, pair.first, *as_logit)
+    evaluate = partial(logistic_loss, data.predicted, data.observed, data.first, *as_logit)
     theta = descended(evaluate, np.array([0.0, 1.0]), step_at)
-    reach = NORMAL_95 if pair.cluster is None else cluster_half_width(np.unique(pair.cluster).size)
-    variance = np.diag(_covariance(pair, theta, seen[-1]))
+    reach = NORMAL_95 if data.cluster is None else cluster_half_width(np.unique(data.cluster).size)
+    variance = np.diag(_covariance(data, theta, hessians[-1]))
     spread = reach * np.sqrt(np.maximum(variance, 0.0))
-    found = theta[:free]
-    ends = np.stack([found, found - spread, found + spread], axis=1)
-    return [IntervalEstimate(*each) for each in ends.tolist()]
+    estimates = theta[:free]
+    ends = np.stack([estimates, estimates - spread, estimates + spread], axis=1)
+    return [IntervalEstimate(*row) for row in ends.tolist()]
 
 
 def descended(
@@ -350,37 +350,37 @@ def logistic_loss(
     """Sum of log losses of a logistic curve of the score, its gradient and Hessian; `arguments` are the kernel's."""
     weight = np.empty(0) if weight is None else weight  # to the kernel ones
 
-    def work(start: int, stop: int) -> Array:
+    def block_sums(start: int, stop: int) -> Array:
         observed = outcome[start:stop].astype(float)
         return np.asarray(score_pass(score[start:stop], observed, weight[start:stop], *arguments))
 
-    total = np.sum(over_blocks(len(score), work), axis=0)
+    total = np.sum(over_blocks(len(score), block_sums), axis=0)
     return total[0, 0], total[1], total[2:]
 
 
-def _covariance(pair: TargetData, theta: Array, hessian: Array) -> Array:
+def _covariance(data: TargetData, theta: Array, hessian: Array) -> Array:
     bread = np.linalg.pinv(hessian)
-    if pair.weight is None and pair.cluster is None:
+    if data.weight is None and data.cluster is None:
         return bread
-    logit = special.logit(pair.predicted)
-    off = pair.observed - special.expit(theta[0] + theta[1] * logit)
-    off = pair.weighed(off)
+    logit = special.logit(data.predicted)
+    off = data.observed - special.expit(theta[0] + theta[1] * logit)
+    off = data.weighed(off)
     score = np.stack([off, off * logit][: len(bread)])
-    if pair.cluster is not None:
-        score = np.stack([np.bincount(pair.cluster, each) for each in score])
+    if data.cluster is not None:
+        score = np.stack([np.bincount(data.cluster, part) for part in score])
     with np.errstate(over="ignore", invalid="ignore"):  # scores of next to nothing: no slope is known
-        found = bread @ (score @ score.T) @ bread
-    return np.where(np.isfinite(found), found, np.inf)
+        covariance = bread @ (score @ score.T) @ bread
+    return np.where(np.isfinite(covariance), covariance, np.inf)
 
 
-def ratio_of(pair: TargetData) -> IntervalEstimate:
+def ratio_of(data: TargetData) -> IntervalEstimate:
     """Predicted / observed, with the noise of what was observed: Σw(y - p/ratio), by cluster where there are any."""
-    predicted, observed = (float(np.sum(pair.weighed(each))) for each in (pair.predicted, pair.observed))
+    predicted, observed = (float(np.sum(data.weighed(values))) for values in (data.predicted, data.observed))
     if observed == 0 or predicted == 0:
         return IntervalEstimate(math.inf if predicted > 0 else math.nan, math.nan, math.nan)
     ratio = predicted / observed
-    expected = pair.predicted / ratio
-    spread = total_half_width(pair, np.minimum(expected, 1.0) if pair.binary else expected) / observed
+    expected = data.predicted / ratio
+    spread = total_half_width(data, np.minimum(expected, 1.0) if data.binary else expected) / observed
     return ratio_within(ratio, spread)
 
 
@@ -409,10 +409,10 @@ def integrated_calibration_index(
     number("span", span, 0.0, 1.0, above=True)
     from miscal.metrics.curves import smooth
 
-    pair = MetricInput(y_true, y_prob, sample_weight).pair(target)
-    scores = np.unique(pair.predicted)
+    data = MetricInput(y_true, y_prob, sample_weight).pair(target)
+    scores = np.unique(data.predicted)
     if scores.size > GRID:
         scores = np.unique(np.quantile(scores, np.linspace(0, 1, GRID)))
-    curve = smooth(pair.predicted, pair.observed, weight=pair.first, span=span, grid=scores)
-    fitted = np.interp(pair.predicted, curve.grid, np.clip(curve.fit[:, 0], 0.0, 1.0))
-    return float(np.average(np.abs(fitted - pair.predicted), weights=pair.first))
+    curve = smooth(data.predicted, data.observed, weight=data.first, span=span, grid=scores)
+    fitted = np.interp(data.predicted, curve.grid, np.clip(curve.fit[:, 0], 0.0, 1.0))
+    return float(np.average(np.abs(fitted - data.predicted), weights=data.first))

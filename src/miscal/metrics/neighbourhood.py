@@ -99,9 +99,9 @@ class NeighbourhoodResult(Result):
         opening, verdict = "", "beyond noise"
         if self.p_value > REAL:
             opening, verdict = "No neighbourhood is beyond noise. ", "within noise"
-        said = f"{verdict} (p {p_text(self.p_value, self.settings['draws'])})"
+        significance = f"{verdict} (p {p_text(self.p_value, self.settings['draws'])})"
         place += f" (about {worst['effective_rows']:,.0f} rows)"
-        return f"{opening}The worst neighbourhood is {place}: {compared}: {said}. {error}"
+        return f"{opening}The worst neighbourhood is {place}: {compared}: {significance}. {error}"
 
 
 @also_of_tables
@@ -194,9 +194,9 @@ def by_neighbourhood(
     local = _local_gaps(problem, chosen, min_information)
     residuals = ResidualDraws.of(compared, chosen.null == Null.RESIDUAL, seed_of(random_state), problem.scale)
     noise = neighbourhood_maxima(problem.weights, cells, local, residuals, draws, random_state)
-    beyond = cross_fitted_score(compared, random_state)
+    recalibrated = cross_fitted_score(compared, random_state)
     described = {name: p.columns[name] for name in names or p.columns}
-    table = worst_table(problem, local, noise, described, beyond)
+    table = worst_table(problem, local, noise, described, recalibrated)
     settings = {
         "columns": names,
         "features": words,
@@ -253,19 +253,19 @@ def _result(
     )
 
 
-def _local_gaps(problem: Neighbourhoods, chosen: NullModel, least: float) -> LocalGaps:
+def _local_gaps(problem: Neighbourhoods, chosen: NullModel, min_information: float) -> LocalGaps:
     """Gap, standard error and information around each row; information is that of events at a rate of one half.
 
     Where outcomes are no events, no neighbourhood counts as quieter than such predictions are in the whole table.
     """
     compared, predicted = problem.pair, problem.pair.predicted
-    own = compared.sampling / problem.scale
+    row_weight = compared.sampling / problem.scale
     noise = compared.repeats() * (
         problem.residual**2 if chosen.null == Null.RESIDUAL else predicted * (1.0 - predicted)
     )
     mass, off = problem.gaps()[:, 0]
     squared = _squared(problem)
-    squares = squared.sums(noise * own**2)[0, 0]
+    squares = squared.sums(noise * row_weight**2)[0, 0]
     usual, stretch = squares, np.ones(squares.size)
     if chosen.residual_variance is not None:
         usual = chosen.residual_variance.of_sum(predicted, *compared.weights) / problem.scale**2
@@ -274,12 +274,12 @@ def _local_gaps(problem: Neighbourhoods, chosen: NullModel, least: float) -> Loc
     masses = squares
     if not compared.binary:  # outcomes that are no events inform as events at a rate of one half would
         noise = 0.25
-        masses = squared.sums(noise * own**2)[0, 0]
-    powers = _squared(squared).sums(noise * own**4)[0, 0]
+        masses = squared.sums(noise * row_weight**2)[0, 0]
+    powers = _squared(squared).sums(noise * row_weight**4)[0, 0]
     with ignore_warnings():
         gap = np.where(mass > 0, off / mass, np.nan)
         information = np.where(powers > 0, masses**2 / powers, 0.0)
-    return LocalGaps(gap, mass, np.sqrt(usual), (information >= least) & (masses > 0), stretch)
+    return LocalGaps(gap, mass, np.sqrt(usual), (information >= min_information) & (masses > 0), stretch)
 
 
 def _squared(problem: Neighbourhoods) -> Neighbourhoods:

@@ -30,48 +30,50 @@ Kernel = str | Callable[[Array, Array], Any]
 def feature_matrix(features: Any, where: str = "'features'", width: int = 0) -> Array:
     """Finite numbers as (n, d) float64, used as given; (n,) is one feature."""
     columns = _columns(features, where, width)
-    for words, each in columns.items():
-        if hint := each.type.feature_hint:
-            raise refusal("must hold numbers", words, got=f"its kind is {each.kind}", hint=hint)
+    for words, feature in columns.items():
+        if hint := feature.type.feature_hint:
+            raise refusal("must hold numbers", words, got=f"its kind is {feature.kind}", hint=hint)
         hint = "fill in the missing values, or leave these rows out"
-        refuse_rows(each.missing, "must not be missing", words, hint=hint)
-        refuse_rows(np.abs(each.values) > LARGEST, "must be finite numbers below 1e150", words, each.values)
-    return np.ascontiguousarray(np.column_stack([each.values for each in columns.values()]), float)
+        refuse_rows(feature.missing, "must not be missing", words, hint=hint)
+        refuse_rows(
+            np.abs(feature.values) > LARGEST, "must be finite numbers below 1e150", words, feature.values
+        )
+    return np.ascontiguousarray(np.column_stack([feature.values for feature in columns.values()]), float)
 
 
 def _columns(features: Any, where: str, width: int = 0) -> dict[str, Column]:
     """The columns of a frame or an array, by words that say which; as many as `width`, or one at least."""
-    given = named_columns(features, where)
-    if not given or len(given) != (width or len(given)):
+    named = named_columns(features, where)
+    if not named or len(named) != (width or len(named)):
         wanted = f"must have {width} columns" if width else "must have at least one column"
-        raise refusal(wanted, where, got=f"it has {len(given)}")
-    made = {
-        (place := f"{where} column '{name}'"): column(name, values, place) for name, values in given.items()
+        raise refusal(wanted, where, got=f"it has {len(named)}")
+    columns = {
+        (place := f"{where} column '{name}'"): column(name, values, place) for name, values in named.items()
     }
-    check_lengths(made)
-    return made
+    check_lengths(columns)
+    return columns
 
 
 def group_matrix(features: Any, query_features: Any) -> tuple[Array, Array | None]:
     """Levels as whole numbers, the same numbers for the queries; missing is a level of its own."""
-    levels = [each.as_levels() for each in _columns(features, "'features'").values()]
-    coded = np.column_stack([each.values.astype(float) for each in levels])
+    levels = [levelled.as_levels() for levelled in _columns(features, "'features'").values()]
+    coded = np.column_stack([levelled.values.astype(float) for levelled in levels])
     if query_features is None:
         return coded, None
-    asked = []
+    query_codes = []
     queries = _columns(query_features, "'queries' features", len(levels)).values()
-    for each, query in zip(levels, map(Column.as_levels, queries), strict=True):
-        known = {level: code for code, level in enumerate(each.levels)}
+    for levelled, query in zip(levels, map(Column.as_levels, queries), strict=True):
+        known = {level: code for code, level in enumerate(levelled.levels)}
         # Of others: a number that no row has.
         codes = [known.get(level, len(known)) for level in query.levels]
-        asked.append(np.array([*codes, -1.0])[query.values])
-    return coded, np.column_stack(asked)
+        query_codes.append(np.array([*codes, -1.0])[query.values])
+    return coded, np.column_stack(query_codes)
 
 
 def bandwidth_array(bandwidth: Any, *, one: bool = False) -> Array:
     """Bandwidths as (b,), or where only one makes sense as (1,)."""
-    what = "must be a number above 0" if one else "must be a number or numbers above 0"
-    with refusing(what, "'bandwidth'", got=f"it is {bandwidth!r}"):
+    requirement = "must be a number above 0" if one else "must be a number or numbers above 0"
+    with refusing(requirement, "'bandwidth'", got=f"it is {bandwidth!r}"):
         values = np.asarray(bandwidth, float)
         if values.ndim > (0 if one else 1) or values.size == 0 or not (values > 0).all():
             raise ValueError(bandwidth)
@@ -148,10 +150,10 @@ class Neighbourhoods:
         """Kernel-weighted sums of columns around each query, (columns, bandwidths, queries)."""
         rows = self.features, self.cells, np.column_stack(columns), self.bandwidths
         with refusing("must give a weight of 0 or more for each pair", "'kernel'"):
-            made = local_sums(
+            sums = local_sums(
                 *rows, kernel=self.kernel, queries=self.queries, own=self.own, device=self.device
             )
-        return np.moveaxis(made, -1, 0)
+        return np.moveaxis(sums, -1, 0)
 
 
 def local_calibration_error(
@@ -229,31 +231,31 @@ def local_calibration_error(
         got = f"got a {type(queries).__name__}"
         with refusing("must be (probabilities, features)", "'queries'", got=got):
             asked_prob, asked_features = queries
-    given, binary = MetricInput(y_true, y_prob, sample_weight, response), response == "binary"
+    inputs, binary = MetricInput(y_true, y_prob, sample_weight, response), response == "binary"
     if kernel == "group":
-        matrix, asked = group_matrix(features, asked_features)
+        matrix, query_matrix = group_matrix(features, asked_features)
     else:
-        matrix, asked = feature_matrix(features), None
+        matrix, query_matrix = feature_matrix(features), None
         if queries is not None:
-            asked = feature_matrix(asked_features, "'queries' features", matrix.shape[1])
-    matrix = given.kept_rows(matrix, "'features'")
-    pair = given.pair(target if binary else "auto")
+            query_matrix = feature_matrix(asked_features, "'queries' features", matrix.shape[1])
+    matrix = inputs.kept_rows(matrix, "'features'")
+    pair = inputs.pair(target if binary else "auto")
     pooling, where = score_bins(pair, bins, strategy), None
-    if asked is not None:
+    if query_matrix is not None:
         if binary:
-            predicted = query_predictions(asked_prob, pair.target, given.predictions.n_classes)
+            predicted = query_predictions(asked_prob, pair.target, inputs.predictions.n_classes)
         else:
             predicted = pair.units.inside(responses.numbers(asked_prob, "'queries' predictions"))
-        check_lengths({"'queries' probabilities": predicted, "'queries' features": asked})
-        where = (asked, bin_index(predicted, pooling.cells.edges))
+        check_lengths({"'queries' probabilities": predicted, "'queries' features": query_matrix})
+        where = (query_matrix, bin_index(predicted, pooling.cells.edges))
     rows = pair, matrix, pooling.codes(), pooling.cells.edges
     problem = Neighbourhoods(*rows, bandwidths, kernel, not leave_one_out, where, device)
     mass, gap = problem.gaps()
-    error = np.divide(gap * given.scale, mass, out=np.full_like(gap, np.nan), where=mass > 0)
+    error = np.divide(gap * inputs.scale, mass, out=np.full_like(gap, np.nan), where=mass > 0)
     error = error if signed else np.abs(error)
-    if queries is None and given.kept is not None:  # rows of weight 0 have their place, as NaN
-        error, known = np.full((len(error), given.rows), np.nan), error
-        error[:, given.kept] = known
+    if queries is None and inputs.kept is not None:  # rows of weight 0 have their place, as NaN
+        error, known = np.full((len(error), inputs.rows), np.nan), error
+        error[:, inputs.kept] = known
     return np.asarray(error if np.ndim(bandwidth) else error[0])
 
 

@@ -41,24 +41,26 @@ def features_of(encodings: Sequence[Encoding], columns: Columns, *, even: bool =
     `even`: multiplied so that the kernel's number of dimensions is that of the columns.
     """
     parts: list[Array] = []
-    for each in encodings:
-        values, levels = each.read(columns), len(each.levels)
-        if not each.nominal:
-            parts += each.scaled(values)[: 1 + each.missing]
+    for encoding in encodings:
+        values, levels = encoding.read(columns), len(encoding.levels)
+        if not encoding.nominal:
+            parts += encoding.scaled(values)[: 1 + encoding.missing]
         elif levels <= 2:  # one column of 0 and 1; an unseen level lies between, half a level from both
             parts.append(np.where(values < 0, 0.5, values))
         else:
             parts += [0.5 * (values == level) for level in range(levels)]
-    made = np.column_stack(parts)
-    factor = made.shape[1] / len(encodings) if even else 1.0
-    return made if factor == 1.0 else made * factor
+    features = np.column_stack(parts)
+    factor = features.shape[1] / len(encodings) if even else 1.0
+    return features if factor == 1.0 else features * factor
 
 
 def width_of(encodings: Sequence[Encoding]) -> int:
     """How many features the columns give."""
     return sum(
-        (1 if len(each.levels) <= 2 else len(each.levels)) if each.nominal else 1 + each.missing
-        for each in encodings
+        (1 if len(encoding.levels) <= 2 else len(encoding.levels))
+        if encoding.nominal
+        else 1 + encoding.missing
+        for encoding in encodings
     )
 
 
@@ -73,9 +75,9 @@ def components(matrix: Array, wanted: int, weight: Array | None) -> tuple[Array,
     values, vectors = np.linalg.eigh(scaled.T @ off)
     leading = vectors[:, ::-1][:, :wanted]
     largest = leading[np.abs(leading).argmax(axis=0), np.arange(leading.shape[1])]
-    held = np.maximum(values[::-1], 0.0)
-    total = held.sum()
-    share = held[:wanted].sum() / total if total > 0 else 1.0
+    variances = np.maximum(values[::-1], 0.0)
+    total = variances.sum()
+    share = variances[:wanted].sum() / total if total > 0 else 1.0
     return centre, np.ascontiguousarray(leading * np.where(largest < 0, -1.0, 1.0)), share
 
 
@@ -111,34 +113,36 @@ def feature_map(
         if not names:
             raise refusal("must name at least one column", "'columns'", got="there are none")
         pooled, words = _pooled({name: p.columns.find(name) for name in names}, scale)
-        made = features_of(nearness([*pooled.values()], weight, scale), pooled, even=reduce is None)
+        features = features_of(nearness([*pooled.values()], weight, scale), pooled, even=reduce is None)
     else:
-        made = feature_matrix(chosen, "'columns'")
-        check_lengths({"the predictions": p, "'columns'": made})
-        words = f"{made.shape[1]} given features"
+        features = feature_matrix(chosen, "'columns'")
+        check_lengths({"the predictions": p, "'columns'": features})
+        words = f"{features.shape[1]} given features"
         if scale == "standard":
-            mean, spread = np.transpose([mean_and_spread(each.clip(*ENDS), weight) for each in made.T])
-            made, words = (made - mean) / spread, f"{words}, standardised"
+            mean, spread = np.transpose(
+                [mean_and_spread(feature.clip(*ENDS), weight) for feature in features.T]
+            )
+            features, words = (features - mean) / spread, f"{words}, standardised"
     if reduce is not None:
-        wanted = min(dimensions or TABULAR, made.shape[1])
-        centre, directions, share = components(made, wanted, None)
-        made = (made - centre) @ directions
+        wanted = min(dimensions or TABULAR, features.shape[1])
+        centre, directions, share = components(features, wanted, None)
+        features = (features - centre) @ directions
         words += f"; {wanted} principal components with {share:.0%} of the variance"
-    return np.ascontiguousarray(made), words, names
+    return np.ascontiguousarray(features), words, names
 
 
 def _pooled(columns: Mapping[str, Column], scale: str | None) -> tuple[Columns, str]:
     """The columns, of categories the levels beyond the commonest taken together, and what is said of them."""
     common, rare = dict(columns), []
-    for name, each in columns.items():
-        known = each.values[each.values >= 0] if each.nominal else np.empty(0, np.int64)
-        counts = np.bincount(known, minlength=len(each.levels))
+    for name, column in columns.items():
+        known = column.values[column.values >= 0] if column.nominal else np.empty(0, np.int64)
+        counts = np.bincount(known, minlength=len(column.levels))
         if np.count_nonzero(counts) > MOST_LEVELS:
-            kept = np.sort(np.argsort(-counts, kind="stable")[:MOST_LEVELS])
-            place = np.full(len(each.levels) + 1, MOST_LEVELS)
-            place[kept], place[-1] = np.arange(MOST_LEVELS), -1
-            levels = (*(each.levels[code] for code in kept), "the others")
-            common[name] = replace(each, values=place[each.values], levels=levels)
+            commonest = np.sort(np.argsort(-counts, kind="stable")[:MOST_LEVELS])
+            place = np.full(len(column.levels) + 1, MOST_LEVELS)
+            place[commonest], place[-1] = np.arange(MOST_LEVELS), -1
+            levels = (*(column.levels[code] for code in commonest), "the others")
+            common[name] = replace(column, values=place[column.values], levels=levels)
             rare.append(name)
     words = f"{len(columns)} columns" + (f" ({', '.join(columns)})" if len(columns) <= 6 else "")
     words += ", numbers standardised" if scale == "standard" else ", numbers as they are"
@@ -176,13 +180,17 @@ COLUMNS = (
 
 
 def worst_table(
-    problem: Neighbourhoods, local: LocalGaps, noise: LocalNull, columns: Mapping[str, Column], beyond: Array
+    problem: Neighbourhoods,
+    local: LocalGaps,
+    noise: LocalNull,
+    columns: Mapping[str, Column],
+    recalibrated: Array,
 ) -> Table:
     """The worst of the tested centres, at most ten; the core of each is disjoint from those before it."""
     centres, adjusted, critical = noise.centres, noise.adjusted, noise.tested.quantile
     z, error = local.z[centres], local.error[centres]
     weight, units = problem.weight, problem.pair.units
-    found: list[Plain] = []
+    rows: list[Plain] = []
     taken = np.zeros(problem.pair.rows, bool)
     for place in np.argsort(-np.abs(z), kind="stable")[:LOOKED_AT]:
         cell = problem.cells[centres[place]]
@@ -193,7 +201,7 @@ def worst_table(
         if taken[inside[core]].any():
             continue
         taken[inside[core]] = True
-        row = _row(problem, inside, weights, core, beyond)
+        row = _row(problem, inside, weights, core, recalibrated)
         left, reach = abs(row.pop("deviations_beyond")) >= critical, critical * error[place]
         row |= {
             "label": described(columns, inside, share, weight),
@@ -207,30 +215,30 @@ def worst_table(
             "centre": centres[place],
             "specific": left and adjusted[place] <= REAL,
         }
-        found.append(row)
-        if len(found) == LISTED:
+        rows.append(row)
+        if len(rows) == LISTED:
             break
-    return Table(units.of_cells({name: [each[name] for each in found] for name in COLUMNS}))
+    return Table(units.of_cells({name: [row_values[name] for row_values in rows] for name in COLUMNS}))
 
 
 def _core(weights: Array, share: Array) -> Array:
     """Which rows are nearest and together hold half of the kernel's mass; rows as near as the last are in."""
     order = np.argsort(-weights, kind="stable")
-    held = np.cumsum(share[order])
-    last = order[min(int(np.searchsorted(held, CORE * held[-1])), order.size - 1)]
+    cumulative_share = np.cumsum(share[order])
+    last = order[min(int(np.searchsorted(cumulative_share, CORE * cumulative_share[-1])), order.size - 1)]
     return np.asarray(weights >= weights[last] * (1.0 - 1e-12))
 
 
-def _row(problem: Neighbourhoods, inside: Array, weights: Array, near: Array, beyond: Array) -> Plain:
+def _row(problem: Neighbourhoods, inside: Array, weights: Array, near: Array, recalibrated: Array) -> Plain:
     pair = problem.pair.take(inside)
     first, second = pair.weights
-    share, own = weights * first, weights**2 * second
-    mass, expected = share.sum(), beyond[inside]
+    share, squared_share = weights * first, weights**2 * second
+    mass, expected = share.sum(), recalibrated[inside]
     off, left = pair.predicted - pair.observed, expected - pair.observed
-    variance = own @ (expected * (1.0 - expected) if pair.binary else left**2)
+    variance = squared_share @ (expected * (1.0 - expected) if pair.binary else left**2)
     return {
         "rows": pair.repeats()[near].sum(),
-        "effective_rows": mass**2 / own.sum(),
+        "effective_rows": mass**2 / squared_share.sum(),
         "predicted": share @ pair.predicted / mass,
         "observed": share @ pair.observed / mass,
         "gap": share @ off / mass,
@@ -242,53 +250,54 @@ def _row(problem: Neighbourhoods, inside: Array, weights: Array, near: Array, be
 
 def described(columns: Mapping[str, Column], inside: Array, share: Array, weight: Array) -> str:
     """What sets the rows `inside`, weighted by `share`, apart from all rows, weighted by `weight`."""
-    found = [
-        (_levels if each.nominal else _numbers)(each, inside, share, weight) for each in columns.values()
+    differences = [
+        (_levels if column.nominal else _numbers)(column, inside, share, weight)
+        for column in columns.values()
     ]
-    large = sorted((each for each in found if each[0] >= LEAST), key=lambda each: -each[0])
+    large = sorted((column for column in differences if column[0] >= LEAST), key=lambda column: -column[0])
     return ", ".join(words for _, words in large[:NAMED]) or "much like the rows as a whole"
 
 
-def _often(what: str, there: float, everywhere: float) -> tuple[float, str]:
+def _often(subject: str, there: float, everywhere: float) -> tuple[float, str]:
     """By how much the share of something here differs from that of all rows, and that in words."""
     often = "more" if there > everywhere else "less"
-    return abs(there - everywhere), f"{what} {often} often ({there:.0%} against {everywhere:.0%})"
+    return abs(there - everywhere), f"{subject} {often} often ({there:.0%} against {everywhere:.0%})"
 
 
-def _levels(each: Column, inside: Array, share: Array, weight: Array) -> tuple[float, str]:
+def _levels(column: Column, inside: Array, share: Array, weight: Array) -> tuple[float, str]:
     """By how much the share of the level that differs most does, and that in words."""
-    missing = len(each.levels)
-    codes = np.where(each.values < 0, missing, each.values)
+    missing = len(column.levels)
+    codes = np.where(column.values < 0, missing, column.values)
     there = np.bincount(codes[inside], share, missing + 1) / share.sum()
     everywhere = np.bincount(codes, weight, missing + 1) / weight.sum()
     # Of two levels that mirror each other the first.
     place = int(np.argmax(np.round(np.abs(there - everywhere), 9)))
-    level = f"{each.name} {each.show(place if place < missing else -1)}"
-    apart, words = _often(level, there[place], everywhere[place])
-    return apart, level if there[place] >= 0.995 else words
+    level = f"{column.name} {column.show(place if place < missing else -1)}"
+    difference, words = _often(level, there[place], everywhere[place])
+    return difference, level if there[place] >= 0.995 else words
 
 
-def _numbers(each: Column, inside: Array, share: Array, weight: Array) -> tuple[float, str]:
+def _numbers(column: Column, inside: Array, share: Array, weight: Array) -> tuple[float, str]:
     """The share of all rows that the range here leaves out beyond its own tails, and the range in words."""
-    values, here, seen = each.values, each.values[inside], ~each.missing
-    known = seen[inside]
-    everywhere = weight[seen].sum()
+    values, here, known_rows = column.values, column.values[inside], ~column.missing
+    known = known_rows[inside]
+    everywhere = weight[known_rows].sum()
     gone_here = 1.0 - share[known].sum() / share.sum()
     gone = 1.0 - everywhere / weight.sum()
     if abs(gone_here - gone) >= max(LEAST, 0.5 * max(gone_here, gone)) or not known.any():
-        return _often(f"{each.name} missing", gone_here, gone)
+        return _often(f"{column.name} missing", gone_here, gone)
     low, high = np.quantile(here[known], INNER, weights=share[known], method="inverted_cdf")
-    below, above = (weight[beyond].sum() / everywhere for beyond in (values < low, values > high))
+    below, above = (weight[outside].sum() / everywhere for outside in (values < low, values > high))
     word = "middling"
     if below > 2.0 * above:
         word = "high"
     elif above > 2.0 * below:
         word = "low"
-    spread = " to ".join(dict.fromkeys([_shown(low, each), _shown(high, each)]))
-    return below + above - (1.0 - (INNER[1] - INNER[0])), f"{word} {each.name} ({spread})"
+    spread = " to ".join(dict.fromkeys([_shown(low, column), _shown(high, column)]))
+    return below + above - (1.0 - (INNER[1] - INNER[0])), f"{word} {column.name} ({spread})"
 
 
-def _shown(value: float, each: Column) -> str:
+def _shown(value: float, column: Column) -> str:
     """One value for people."""
-    digits = ".0f" if each.integer or abs(value) >= 1000 else ".3g"
-    return each.type.value_text(value, lambda number: f"{number:{digits}}")
+    digits = ".0f" if column.integer or abs(value) >= 1000 else ".3g"
+    return column.type.value_text(value, lambda number: f"{number:{digits}}")

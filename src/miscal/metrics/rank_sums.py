@@ -104,8 +104,11 @@ class VariationMeasure:
         if values.shape != (flat.shape[0],) or values.dtype.kind not in "fiu":
             got = f"shape {values.shape} and dtype {values.dtype} for {flat.shape[0]} rows"
             raise refusal("must return one number a row", where, got=got)
-        what, hint = "must return finite numbers", "zeros occur among the probabilities: take 0 log 0 as 0"
-        refuse_rows(~np.isfinite(values), what, where, values, hint)
+        requirement, hint = (
+            "must return finite numbers",
+            "zeros occur among the probabilities: take 0 log 0 as 0",
+        )
+        refuse_rows(~np.isfinite(values), requirement, where, values, hint)
         return values.astype(float).reshape(shares.shape[:-1])
 
     def of_frequencies(self, shares: Array, size: Array) -> Array:
@@ -131,11 +134,11 @@ class VariationMeasure:
         unit, scale = np.eye(classes), -classes / (classes - 1.0)
         if self.kind == GIVEN:
             step = 1e-6 * unit
-            rise = [self(each + step) - self(np.maximum(each - step, 0.0)) for each in shares]
+            rise = [self(share + step) - self(np.maximum(share - step, 0.0)) for share in shares]
             slopes = rise / (1e-6 + np.minimum(shares, 1e-6))
         elif self.name == "entropy":
-            least = 0.5 / size[:, np.newaxis]
-            slopes = -np.log(np.maximum(shares, least)) / np.log(classes)
+            smallest = 0.5 / size[:, np.newaxis]
+            slopes = -np.log(np.maximum(shares, smallest)) / np.log(classes)
         elif self.name == "confidence":
             slopes = np.broadcast_to(unit[0], shares.shape)
         elif self.name == "variation_ratio":
@@ -152,14 +155,14 @@ def measure_of(variation: Any, bias_correction: Any = False) -> VariationMeasure
     elif callable(variation):
         name, kind, function = getattr(variation, "__name__", "variation"), GIVEN, variation
     else:
-        what = "must be the name of a measure of variation or a callable"
+        requirement = "must be the name of a measure of variation or a callable"
         hint = nearest(str(variation), NAMED)
-        raise refusal(what, "'variation'", got=f"it is {variation!r}", hint=hint)
+        raise refusal(requirement, "'variation'", got=f"it is {variation!r}", hint=hint)
     truth("bias_correction", bias_correction)
     if bias_correction and (kind == GIVEN or name == "variation_ratio"):
-        what = "is known for the entropy, the confidence and the qualitative variation only"
+        requirement = "is known for the entropy, the confidence and the qualitative variation only"
         hint = "use bias_correction=False, or by_variation, whose noise floor holds the bias"
-        raise refusal(what, "'bias_correction'", got=f"'variation' is {name}", hint=hint)
+        raise refusal(requirement, "'bias_correction'", got=f"'variation' is {name}", hint=hint)
     return VariationMeasure(name, kind, function, bool(bias_correction))
 
 
@@ -207,11 +210,11 @@ def ranked(
     range: tuple[float, float] | None,  # noqa: A002
 ) -> Ranked:
     """Choose the bins; variations of all rows are computed first only where the bins depend on them."""
-    given = measure.kind == GIVEN
+    is_callable = measure.kind == GIVEN
     bare = Ranked(predictions, measure, np.array([0.0, 1.0]), NO_VALUES)
-    values = row_variations(bare) if given or strategy == "quantile" else NO_VALUES
+    values = row_variations(bare) if is_callable or strategy == "quantile" else NO_VALUES
     low = 1.0 / predictions.n_classes if measure.function is confidence else 0.0
-    low, high = span_of(values) if given else (low, 1.0)
+    low, high = span_of(values) if is_callable else (low, 1.0)
     if range is not None:
         low, high = ends_of(range)
     weight, count = predictions.weight, predictions.count
@@ -221,12 +224,12 @@ def ranked(
 
 def row_variations(rows: Ranked) -> Array:
     """The variation of every row."""
-    many = rows.predictions.rows
+    n_rows = rows.predictions.rows
     if rows.measure.kind != GIVEN:
-        return np.concatenate(over_blocks(many, lambda i, j: ranked_rows(rows, i, j, kept=False).values))
+        return np.concatenate(over_blocks(n_rows, lambda i, j: ranked_rows(rows, i, j, kept=False).values))
     step = max(1, CALL_VALUES // rows.predictions.n_classes)
     # One block at a time: a callable need not be safe in threads.
-    blocks = (ranked_rows(rows, start, start + step) for start in range(0, many, step))
+    blocks = (ranked_rows(rows, start, start + step) for start in range(0, n_rows, step))
     return np.concatenate([rows.measure(block.shares) for block in blocks])
 
 
@@ -237,13 +240,13 @@ def group_residuals(rows: Ranked) -> Array:
     total = np.zeros(((int(group.max()) + 1) * bins, p.n_classes))
     weight, step = residual_weight(weights), max(1024, (1 << 21) // p.n_classes)
     for start in range(0, p.rows, step):
-        each = ranked_rows(rows, start, start + step)
-        apart = -each.shares
-        number = np.arange(len(apart))
-        apart[number, each.rank] += 1.0
+        block = ranked_rows(rows, start, start + step)
+        residuals = -block.shares
+        number = np.arange(len(residuals))
+        residuals[number, block.rank] += 1.0
         times = weight[start : start + step] if weight.size else np.ones(number.size)
-        place = group[start : start + step] * bins + each.place
-        total += sparse.csr_array((times, (place, number)), (len(total), number.size)) @ apart
+        place = group[start : start + step] * bins + block.place
+        total += sparse.csr_array((times, (place, number)), (len(total), number.size)) @ residuals
     return total.reshape(-1, bins, p.n_classes)
 
 
@@ -268,17 +271,17 @@ def ranked_rows(rows: Ranked, start: int, stop: int, *sums: Array, kept: bool = 
     size = outcome.size
     values = rows.values[start:stop] if rows.values.size else np.zeros(size)
     shares = np.empty((size * kept, classes))
-    made = RankedRows(values, shares, np.empty(size * kept, np.int64), np.empty(size, np.int32))
+    ranks = RankedRows(values, shares, np.empty(size * kept, np.int64), np.empty(size, np.int32))
     variation.rank_rows(
         p.probability.reshape(p.rows, -1)[start:stop],
         outcome,
         rows.measure.kind,
         variation.sorting_network(classes),
         edges,
-        *made,
+        *ranks,
         *(sums or (NO_VALUES, np.zeros((bins, classes)), NO_LIMBS, NO_SUMS)),
     )
-    return made
+    return ranks
 
 
 def rank_sums(rows: Ranked) -> RankSums:
@@ -288,7 +291,7 @@ def rank_sums(rows: Ranked) -> RankSums:
     """
     weights = outcome_pair(rows.predictions)
     parts = over_blocks(weights.rows, lambda i, j: _block_sums(rows, weights, i, j))
-    counts, sums, count, second = (sum(others, first) for first, *others in zip(*parts, strict=True))
+    counts, sums, count, second = (sum(rest, first) for first, *rest in zip(*parts, strict=True))
     weight = counts.sum(axis=1)[:, np.newaxis]
     sums = np.append(sums, sums[:, :1], axis=1)
     if weights.whole:  # the difference is taken before it is rounded

@@ -276,8 +276,8 @@ def _certain(compared: TargetData) -> CertainPredictions:
     """Count the rows with a probability of exactly 0 or 1; of aggregated rows their trials."""
     times = compared.repeats()
     zero, one = compared.predicted <= 0.0, compared.predicted >= 1.0
-    events, others = compared.observed > 0, compared.observed < 1
-    counted = (zero, zero & events, one, one & others, zero | one)
+    events, non_events = compared.observed > 0, compared.observed < 1
+    counted = (zero, zero & events, one, one & non_events, zero | one)
     return CertainPredictions(*(int(times[rows].sum()) for rows in counted))
 
 
@@ -315,16 +315,16 @@ def cumulative_curve(
         return CumulativeCurve([0.0], [0.0], units.back(np.zeros(1)).tolist(), [0.0])
     running = np.cumsum(weight * score - events)
     ends = np.flatnonzero(np.append(score[1:] != score[:-1], True))
-    some = np.linspace(0, ends.size - 1, min(points, ends.size)).astype(int)
+    shown = np.linspace(0, ends.size - 1, min(points, ends.size)).astype(int)
     extremes = np.argmax(running[ends]), np.argmin(running[ends])
-    some = ends[np.unique(np.append(some, extremes))]
+    shown = ends[np.unique(np.append(shown, extremes))]
     share, spread = np.cumsum(weight), np.sqrt(np.cumsum(variance))
     total, widest = share[-1], spread[-1]
     end = widest / total if deviation is None else deviation
-    band = half_width(end) * spread[some] / max(widest, 1e-300)
+    band = half_width(end) * spread[shown] / max(widest, 1e-300)
     return CumulativeCurve(
-        x=np.append(0.0, share[some] / total).tolist(),
-        y=np.append(0.0, running[some] / total * units.scale).tolist(),
-        score=units.back(np.append(score[0], score[some])).tolist(),
+        x=np.append(0.0, share[shown] / total).tolist(),
+        y=np.append(0.0, running[shown] / total * units.scale).tolist(),
+        score=units.back(np.append(score[0], score[shown])).tolist(),
         band=np.append(0.0, band * units.scale).tolist(),
     )

@@ -29,7 +29,7 @@ STEPS_A_BANDWIDTH = 16
 
 
 def score_bins(
-    pair: TargetData,
+    data: TargetData,
     bins: Bins,
     strategy: str,
     range: tuple[float, float] = UNIT,  # noqa: A002
@@ -40,15 +40,15 @@ def score_bins(
     Means that are no probabilities have no range of their own: bins of equal width are those of their smallest to
     their largest, and edges are in their units.
     """
-    own = on is None  # other values are cut as the paper cuts them
-    values, whole = pair.predicted if on is None else on, numbered(bins)
+    by_score = on is None  # other values are cut as the paper cuts them
+    values, whole = data.predicted if on is None else on, numbered(bins)
     low, high = ends_of(range)
-    if own and pair.target in MEANS:
-        bins = bins if whole else pair.units.inside(given_edges(bins))
-        low, high = pair.units.inside(np.array([low, high])).tolist()
-    if not own or (pair.target in MEANS and tuple(range) == UNIT):
+    if by_score and data.target in MEANS:
+        bins = bins if whole else data.units.inside(given_edges(bins))
+        low, high = data.units.inside(np.array([low, high])).tolist()
+    if not by_score or (data.target in MEANS and tuple(range) == UNIT):
         low, high = span_of(values)
-    weights: Any = {"weight": pair.weight, "count": pair.count, "apart": own}
+    weights: Any = {"weight": data.weight, "count": data.count, "apart": by_score}
     edges = edges_for(values, bins, strategy, low=low, high=high, **weights)
     equal_width = whole and strategy == "uniform" and high > low
     return BinPooling(values, Ranges(edges, name=OF_SCORE), equal_width)
@@ -107,22 +107,22 @@ def expected_calibration_error(
     >>> round(expected_calibration_error([0, 1, 1, 1], [0.1, 0.8, 0.9, 0.6], bins=2), 6)
     0.2
     """
-    given = MetricInput(y_true, y_prob, sample_weight, response)
-    pair = given.pair(target, correct)
-    on = None if bin_on is None else given.numbers(bin_on, "'bin_on'")
-    quick = quick_bins(pair, bins, strategy)
+    inputs = MetricInput(y_true, y_prob, sample_weight, response)
+    data = inputs.pair(target, correct)
+    on = None if bin_on is None else inputs.numbers(bin_on, "'bin_on'")
+    quick = quick_bins(data, bins, strategy)
     if quick:
-        found = quantile_tally(pair, pair.predicted if on is None else on, quick)
-        warn_of_merged(quick, found.counts.size)
+        bin_sums = quantile_tally(data, data.predicted if on is None else on, quick)
+        warn_of_merged(quick, bin_sums.counts.size)
     else:
-        found = mean_tally(pair, score_bins(pair, bins, strategy, range, on))
-    return tally_error(found, norm) * given.scale
+        bin_sums = mean_tally(data, score_bins(data, bins, strategy, range, on))
+    return tally_error(bin_sums, norm) * inputs.scale
 
 
-def quick_bins(pair: TargetData, bins: Bins, strategy: str) -> int:
+def quick_bins(data: TargetData, bins: Bins, strategy: str) -> int:
     """How many bins of equal support have edges and tally found in one pass: those of many plain rows, else none."""
-    many = pair.plain and pair.binary and pair.rows > LEAST_ROWS and numbered(bins)
-    return max(int(bins), 0) if many and strategy == "quantile" else 0  # type: ignore[arg-type]
+    one_pass = data.plain and data.binary and data.rows > LEAST_ROWS and numbered(bins)
+    return max(int(bins), 0) if one_pass and strategy == "quantile" else 0  # type: ignore[arg-type]
 
 
 def maximum_calibration_error(
@@ -184,38 +184,38 @@ def classwise_calibration_error(
     0.175
     """
     one_of("definition", definition, ("one-vs-rest", "true-label"))
-    given = MetricInput(y_true, y_prob, sample_weight)
+    inputs = MetricInput(y_true, y_prob, sample_weight)
     if definition == "true-label":
-        return _by_true_label(given, bins, strategy, range, norm)
-    p, whole = given.predictions, numbered(bins)
+        return _by_true_label(inputs, bins, strategy, range, norm)
+    p, whole = inputs.predictions, numbered(bins)
     if p.probability.ndim == 2 and p.weight is None and (strategy == "uniform" or not whole):
         low, high = ends_of(range)
         edges = edges_for(np.empty(0), bins, strategy, low=low, high=high)
         equal_width, cells = whole and high > low, Numbered(p.n_classes * (edges.size - 1))
 
-        def work(start: int, stop: int) -> Array:  # sums of every class in the same bins
+        def block_sums(start: int, stop: int) -> Array:  # sums of every class in the same bins
             result = np.zeros((p.n_classes, edges.size - 1, 4), np.int64)
             class_means(p.probability[start:stop], p.outcome[start:stop], edges, equal_width, result)
             return result
 
         # Memory is that of K times the bins for each block of rows, whatever their number.
-        total = np.sum(over_blocks(p.rows, work, max(BLOCK, 8 * cells.count)), axis=0)
-        found = mean_tally_of(total.reshape(-1, 4), cells)
-        gaps, weight = (values.reshape(p.n_classes, -1) for values in (found.gap, found.weight))
+        total = np.sum(over_blocks(p.rows, block_sums, max(BLOCK, 8 * cells.count)), axis=0)
+        class_sums = mean_tally_of(total.reshape(-1, 4), cells)
+        gaps, weight = (values.reshape(p.n_classes, -1) for values in (class_sums.gap, class_sums.weight))
         return float(np.mean(aggregate(gaps, weight, norm)))
-    pairs = map(given.pair, np.arange(p.n_classes).tolist())
+    pairs = map(inputs.pair, np.arange(p.n_classes).tolist())
     errors = [tally_error(mean_tally(pair, score_bins(pair, bins, strategy, range)), norm) for pair in pairs]
     return float(np.mean(errors))
 
 
 def _by_true_label(
-    given: MetricInput, bins: Bins, strategy: str, ends: tuple[float, float], norm: Norm
+    inputs: MetricInput, bins: Bins, strategy: str, ends: tuple[float, float], norm: Norm
 ) -> float:
     """Mean over the true classes that occur of the top label's calibration error among their rows."""
-    pair = given.pair("top")
+    pair = inputs.pair("top")
     scores = score_bins(pair, bins, strategy, ends)
-    classes, width = given.predictions.n_classes, scores.cells.count
-    codes = given.predictions.outcome.astype(np.int64) * width + scores.codes()
+    classes, width = inputs.predictions.n_classes, scores.cells.count
+    codes = inputs.predictions.outcome.astype(np.int64) * width + scores.codes()
     tally = mean_tally(pair, LevelPooling(codes, Numbered(classes * width)))
     gaps, weight = (values.reshape(classes, width) for values in (tally.gap, tally.weight))
     observed = weight.sum(axis=1) > 0
@@ -287,17 +287,17 @@ def groupwise_expected_calibration_error(
 
 
 def _group_gaps(
-    given: MetricInput, groups: Any, bins: Bins, strategy: str, min_count: int, target: str | int
+    inputs: MetricInput, groups: Any, bins: Bins, strategy: str, min_count: int, target: str | int
 ) -> tuple[Array, Array]:
     """Gap (NaN where too few rows) and weight of each group (row) and score bin (column)."""
-    pair = given.pair(target)
-    levels, scores = field_pooling(groups, where="'groups'"), score_bins(pair, bins, strategy)
-    codes = given.kept_rows(levels.level_codes, "'groups'")
+    data = inputs.pair(target)
+    levels, scores = field_pooling(groups, where="'groups'"), score_bins(data, bins, strategy)
+    codes = inputs.kept_rows(levels.level_codes, "'groups'")
     width = scores.cells.count
     cells = Numbered(levels.cells.count * width)
-    tally = mean_tally(pair, LevelPooling(codes * width + scores.codes(), cells))
-    least = max(whole("min_count", min_count, 0), 1)
-    gaps = np.where(tally.counts >= least, tally.gap, np.nan)
+    tally = mean_tally(data, LevelPooling(codes * width + scores.codes(), cells))
+    min_rows = max(whole("min_count", min_count, 0), 1)
+    gaps = np.where(tally.counts >= min_rows, tally.gap, np.nan)
     return gaps.reshape(-1, width), tally.weight.reshape(-1, width)
 
 
@@ -321,13 +321,13 @@ def smooth_calibration_error(
     return smooth_error(MetricInput(y_true, y_prob, sample_weight).pair(target))
 
 
-def smooth_error(pair: TargetData) -> float:
+def smooth_error(data: TargetData) -> float:
     """SmoothECE of a pair."""
     from miscal.stats.smooth_ece import GRID_STEPS, MAX_GRID_STEPS, smooth_error_fixed_point, spectrum_of
 
     steps = GRID_STEPS
     while True:
-        mass = residual_mass(pair, steps)
+        mass = residual_mass(data, steps)
         value = float(np.abs(mass).sum())  # no bandwidth makes it more
         # A kernel narrower than the finest grid's step smooths nothing.
         value = value if value * MAX_GRID_STEPS < 1.0 else smooth_error_fixed_point(spectrum_of(mass))
@@ -336,16 +336,16 @@ def smooth_error(pair: TargetData) -> float:
         steps = min(MAX_GRID_STEPS, 1 << math.ceil(math.log2(2 * STEPS_A_BANDWIDTH / max(value, 1e-9))))
 
 
-def residual_mass(pair: TargetData, steps: int) -> Array:
+def residual_mass(data: TargetData, steps: int) -> Array:
     """The residual mass on a grid, per unit of weight."""
-    weight = pair.uneven
+    weight = data.uneven
 
-    def work(start: int, stop: int) -> Array:
+    def block_sums(start: int, stop: int) -> Array:
         result = np.zeros((steps + 1, 2))
-        on_grid(pair.predicted[start:stop], pair.observed[start:stop], weight[start:stop], result)
+        on_grid(data.predicted[start:stop], data.observed[start:stop], weight[start:stop], result)
         return result
 
-    mass = np.sum(over_blocks(pair.rows, work, max(1 << 21, 16 * steps)), axis=0)
+    mass = np.sum(over_blocks(data.rows, block_sums, max(1 << 21, 16 * steps)), axis=0)
     return np.asarray(mass[:, 0] / mass[:, 1].sum())
 
 
@@ -412,6 +412,6 @@ def kuiper_calibration_error(
     >>> round(kuiper_calibration_error([0, 0, 1, 1], [0.25, 0.25, 0.5, 0.75]), 6)
     0.1875
     """
-    given = MetricInput(y_true, y_prob, sample_weight, response)
-    key = None if order_by is None else given.numbers(order_by, "'order_by'")
-    return walk_range(given.pair(target), key) * given.scale
+    inputs = MetricInput(y_true, y_prob, sample_weight, response)
+    key = None if order_by is None else inputs.numbers(order_by, "'order_by'")
+    return walk_range(inputs.pair(target), key) * inputs.scale

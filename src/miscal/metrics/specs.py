@@ -50,13 +50,14 @@ class Spec:
         return type(self).by(predictions, **vars(self))
 
 
-def _spec(by: Callable[..., Result], what: str) -> Any:
+def _spec(by: Callable[..., Result], title: str) -> Any:
     """The spec of a `by_` function: a frozen record of its parameters, with the same defaults."""
-    _, *asked = signature(by).parameters.values()  # the first are the predictions
+    _, *parameters = signature(by).parameters.items()  # the first are the predictions
     fields = [
-        (one.name, Any, field(default=MISSING if one.default is one.empty else one.default)) for one in asked
+        (name, Any, field(default=MISSING if parameter.default is parameter.empty else parameter.default))
+        for name, parameter in parameters
     ]
-    space = {"by": staticmethod(by), "__doc__": f"{what}: see `{by.__name__}`.", "__module__": __name__}
+    space = {"by": staticmethod(by), "__doc__": f"{title}: see `{by.__name__}`.", "__module__": __name__}
     word = by.__name__.removeprefix("by_").capitalize()
     return make_dataclass(word, fields, bases=(Spec,), namespace=space, frozen=True)
 
@@ -98,11 +99,11 @@ def measure(p: Any, *specs: Spec, **read_options: Any) -> list[Result]:
     return [_measured(spec.run, *table) for spec in specs]
 
 
-def of_table(by: Callable[..., Result], data: Any, what: Sequence[Any], options: Plain) -> Result:
+def of_table(by: Callable[..., Result], data: Any, arguments: Sequence[Any], options: Plain) -> Result:
     """What a `by_` function says of a table; options that are not its own say how to read it."""
-    asked = {name: options.pop(name) for name in signature(by).parameters if name in options}
+    own_options = {name: options.pop(name) for name in signature(by).parameters if name in options}
     return _measured(
-        lambda predictions: by(predictions, *what, **asked), *_opened(data, by.__name__, **options)
+        lambda predictions: by(predictions, *arguments, **own_options), *_opened(data, by.__name__, **options)
     )
 
 
@@ -133,18 +134,18 @@ def _opened(
 
 
 def _measured(run: Callable[[Predictions], Result], source: Any, roles: Any, rows: Any) -> Result:
-    made = run(rows.predictions)
+    result = run(rows.predictions)
     if rows.complete:
-        return made
+        return result
     from miscal.metrics.from_sums import of_all_rows
 
-    found = of_all_rows(made, rows.predictions, source, rows.roles or roles)
-    if found is not None:
-        return found
-    sample, every = rows.predictions.rows, rows.rows
-    words = f" {sentence(MethodNote.SAMPLE, sample=sample, rows=every)}"
-    sizes = {"sample_rows": sample, "table_rows": every}
-    return replace(made, method=made.method + words, settings={**made.settings, **sizes})
+    whole_result = of_all_rows(result, rows.predictions, source, rows.roles or roles)
+    if whole_result is not None:
+        return whole_result
+    sample, table_rows = rows.predictions.rows, rows.rows
+    words = f" {sentence(MethodNote.SAMPLE, sample=sample, rows=table_rows)}"
+    sizes = {"sample_rows": sample, "table_rows": table_rows}
+    return replace(result, method=result.method + words, settings={**result.settings, **sizes})
 
 
 FEWEST_DRAWS = 99
@@ -195,7 +196,7 @@ def by_class(p: Predictions, spec: Any = None) -> ClassResult:
         raise refusal("must be Score(...)", "'spec'", got=repr(spec), hint=hint)
     pools = _pools(checked_events(p, "by_class"), spec)
     noise = choose_null(outcome_pair(p), spec.null, p.probability)
-    errors = pools.errors(pools.apart)
+    errors = pools.errors(pools.residual_sums)
     drawn = pools.drawn_errors(noise)
     summary = summary_of_draws(float(errors.mean()), drawn.mean(axis=1), method=Method.SIMULATION)
     note = MethodNote.CLASS_DRAWS if noise.null == Null.BERNOULLI else MethodNote.CLASS_SIGNS
@@ -218,10 +219,18 @@ def by_class(p: Predictions, spec: Any = None) -> ClassResult:
 
 @dataclass(frozen=True, eq=False)
 class ClassPools:
-    """How rows are pooled for every class by a spec: what the cells are, and the cell of each row and class (n, K).
+    """The cells of every class, by a spec.
 
-    weight, predicted, observed, apart : Σw, Σw·p, Σw·y and Σw·(p - y) of every class and cell, (K, cells); unused cells
-        have weight 0
+    Attributes
+    ----------
+    predictions : Predictions
+    spec : Score
+    cells : list of Ranges
+        The bins of each class.
+    codes : array of shape (rows, classes)
+        The bin of each row, of each class.
+    weight, predicted, observed, residual_sums : array of shape (classes, cells)
+        Σw, Σw·p, Σw·y and Σw·(p - y); cells that a class does not have get weight 0.
     """
 
     predictions: Predictions
@@ -231,11 +240,11 @@ class ClassPools:
     weight: Array
     predicted: Array
     observed: Array
-    apart: Array
+    residual_sums: Array
 
-    def errors(self, apart: Array) -> Array:
+    def errors(self, residual_sums: Array) -> Array:
         """A norm of the gaps of each class, over the last axis of (..., K, cells)."""
-        gaps = apart / np.where(self.weight > 0, self.weight, 1.0)
+        gaps = residual_sums / np.where(self.weight > 0, self.weight, 1.0)
         return aggregate(gaps, self.weight, self.spec.norm)
 
     def drawn_errors(self, noise: NullModel) -> Array:
@@ -248,12 +257,12 @@ class ClassPools:
         if noise.null == Null.RESIDUAL:
             return self._flipped_errors(matrix, weights, draws)
 
-        def work(start: int, stop: int) -> Array:
+        def drawn_block(start: int, stop: int) -> Array:
             out = np.zeros((stop - start, *self.weight.shape))
             draw_classes(matrix, weights.uneven, self.codes, start, seed, out)
             return self.errors(self.predicted - out)
 
-        return np.concatenate(over_blocks(draws, work, DRAWS_A_BLOCK))
+        return np.concatenate(over_blocks(draws, drawn_block, DRAWS_A_BLOCK))
 
     def _flipped_errors(self, matrix: Array, weights: TargetData, draws: int) -> Array:
         """Errors of residuals with random signs, one a cluster and the same for all classes."""
@@ -266,7 +275,7 @@ class ClassPools:
         random = np.random.default_rng(self.spec.random_state)
         signs = random.integers(0, 2, size=(draws, len(flat))) * 2.0 - 1.0
         blocks = np.split(signs, range(DRAWS_A_BLOCK, draws, DRAWS_A_BLOCK))
-        return np.concatenate([self.errors((some @ flat).reshape(-1, *shape)) for some in blocks])
+        return np.concatenate([self.errors((block @ flat).reshape(-1, *shape)) for block in blocks])
 
 
 def _pools(p: Predictions, spec: Any) -> ClassPools:
@@ -277,10 +286,10 @@ def _pools(p: Predictions, spec: Any) -> ClassPools:
         pools.append(score_bins(compared, spec.bins, spec.strategy))
         codes[:, k] = pools[k].codes()
         tallies.append(mean_tally(compared, pools[k]))
-    sums = np.zeros((4, p.n_classes, max(each.cells.count for each in pools)))
-    for k, each in enumerate(tallies):
-        sums[:, k, : each.cells.count] = each.weight, each.predicted, each.observed, each.events_off
-    return ClassPools(p, spec, [each.cells for each in pools], codes, *sums)
+    sums = np.zeros((4, p.n_classes, max(tally.cells.count for tally in pools)))
+    for k, tally in enumerate(tallies):
+        sums[:, k, : tally.cells.count] = tally.weight, tally.predicted, tally.observed, tally.events_off
+    return ClassPools(p, spec, [tally.cells for tally in pools], codes, *sums)
 
 
 def _table(pools: ClassPools, errors: Array, drawn: Array, noise: NullModel) -> Table:
@@ -293,11 +302,11 @@ def _table(pools: ClassPools, errors: Array, drawn: Array, noise: NullModel) -> 
     ):  # random signs say nothing of a class with fewer than 25 expected outcomes
         size = p.rows if p.weight is None else p.weight.sum() ** 2 / (p.weight**2).sum()
         judged = np.minimum(predicted, 1.0 - predicted) * size >= EFFECTIVE_EVENTS
-    worst = np.abs(pools.apart).argmax(axis=1)
+    worst = np.abs(pools.residual_sums).argmax(axis=1)
     p_value = np.where(judged, drawn_p(drawn, errors), np.nan)
     adjusted = np.full(len(errors), np.nan)
     adjusted[judged] = step_down(errors[judged], drawn[:, judged])
-    worst_off, worst_weight = pools.apart[classes, worst], pools.weight[classes, worst]
+    worst_off, worst_weight = pools.residual_sums[classes, worst], pools.weight[classes, worst]
     columns = {
         "class": [str(name) for name in p.classes],
         "outcomes": outcomes,

@@ -46,7 +46,7 @@ REAL = 0.05
 class Definitions:
     """Which rows the subpopulations of a result have, in the order of its table; JSON has no such object."""
 
-    every: list[Definition]
+    ordered: list[Definition]
 
 
 @dataclass(frozen=True)
@@ -145,8 +145,8 @@ class SubpopulationResult(Result):
         return " ".join(part for part in parts if part)
 
     def _opening(self, worst: DescribedSubpopulation, tested: int) -> str:
-        said = "{:.4g}".format if self.settings["target"] in MEANS else percent
-        means = f"{said(worst.predicted)} predicted, {said(worst.observed)} happened"
+        format_mean = "{:.4g}".format if self.settings["target"] in MEANS else percent
+        means = f"{format_mean(worst.predicted)} predicted, {format_mean(worst.observed)} happened"
         where = f"{worst.label} ({worst.rows:,} rows; {means})"
         if tested == 1:
             return f"Only the full population could be judged: {excess(worst)} ({means})."
@@ -165,9 +165,9 @@ class SubpopulationResult(Result):
         text = f"Its range is {worst.deviations:.1f} standard deviations"
         if math.isnan(self.null_mean):
             return f"{text}; {self.no_p_value}."
-        what = f"the largest of all {tested:,}" if tested > 1 else "it"
+        subject = f"the largest of all {tested:,}" if tested > 1 else "it"
         compared = (
-            f", where {what} would be {self.null_mean:.1f} on average for calibrated predictions and pass "
+            f", where {subject} would be {self.null_mean:.1f} on average for calibrated predictions and pass "
             f"{self.null_critical:.1f} once in 20 times"
         )
         verdict = ": beyond noise" if self.p_value <= REAL else ": within noise"
@@ -270,10 +270,10 @@ def by_subpopulation(
     compared = emphasised(pair(p, target), emphasis, rho)
     fewest, needed = least_rows(compared, min_size, min_information)
     rows = ordered_by_score(compared, variance)
-    asked = SubpopulationRequest(p.columns, names, p.rows, None, nominal, fewest, needed, random_state)
+    request = SubpopulationRequest(p.columns, names, p.rows, None, nominal, fewest, needed, random_state)
     chosen = choose_null(compared, null)
-    found, stretch = _with_noise(rows, asked.search(rows, subpopulations), compared, chosen, variance)
-    values = maxima.scaled_errors(found.stats)
+    search, stretch = _with_noise(rows, request.search(rows, subpopulations), compared, chosen, variance)
+    values = maxima.scaled_errors(search.stats)
     warn_of_infinite(values, binary=compared.binary)
     not_tested = None if draws else Method.NO_SIMULATIONS
     if not compared.binary and np.isinf(values).any():
@@ -283,8 +283,8 @@ def by_subpopulation(
     if not_tested is not None:
         noise = maxima.MaximumNull.unknown(values, not_tested)
     else:
-        how = chosen.test_settings(residual_scale=stretch, random_state=random_state)
-        noise = maxima.subpopulation_null(rows, found, values, compared, how, draws=draws)
+        test_settings = chosen.test_settings(residual_scale=stretch, random_state=random_state)
+        noise = maxima.subpopulation_null(rows, search, values, compared, test_settings, draws=draws)
     settings = {
         "columns": names, "subpopulations": _asked_words(subpopulations), "simulations": draws,
         "min_size": int(min_size), "min_information": float(min_information), "emphasis": emphasis,
@@ -294,7 +294,7 @@ def by_subpopulation(
     method = _method_words(chosen, noise)
     # Exposure alone is no weight.
     weighted = bool(rows.weight.size) if compared.binary else p.weight is not None
-    return WorstSubpopulation(rows, found, values, noise, p.units).result(settings, method, weighted=weighted)
+    return SearchOutcome(rows, search, values, noise, p.units).result(settings, method, weighted=weighted)
 
 
 def _method_words(null_model: NullModel, noise: maxima.MaximumNull) -> str:
@@ -309,22 +309,22 @@ def _method_words(null_model: NullModel, noise: maxima.MaximumNull) -> str:
 
 
 def _with_noise(
-    rows: Ordered, found: Search, compared: TargetData, chosen: NullModel, variance: str
+    rows: Ordered, search: Search, compared: TargetData, chosen: NullModel, variance: str
 ) -> tuple[Search, Array | float]:
     """The search with the variances of M, and by how much the draws of each subpopulation are widened.
 
     Clusters widen the draws, not M: it compares the errors that the rows show.
     """
     if chosen.residual_variance is None:
-        return found, 1.0
-    stats, stretch = maxima.raise_quiet_variances(rows, found, chosen.residual_variance)
+        return search, 1.0
+    stats, stretch = maxima.raise_quiet_variances(rows, search, chosen.residual_variance)
     if variance != "residual":
-        return found, stretch
+        return search, stretch
     if compared.cluster is not None and not compared.binary:
         stats, _ = maxima.raise_quiet_variances(
-            rows, found, ResidualVariance.of(replace(compared, cluster=None))
+            rows, search, ResidualVariance.of(replace(compared, cluster=None))
         )
-    return replace(found, stats=stats), stretch
+    return replace(search, stats=stats), stretch
 
 
 def _asked_words(subpopulations: Any) -> Any:
@@ -334,11 +334,11 @@ def _asked_words(subpopulations: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class WorstSubpopulation:
+class SearchOutcome:
     """What a search found and what is known of its noise, worst first, for people."""
 
     rows: Ordered
-    found: Search
+    search: Search
     values: Array
     noise: maxima.MaximumNull
     units: Units
@@ -347,13 +347,17 @@ class WorstSubpopulation:
         """The record of the search."""
         values, summary, scale = self.values, self.noise.summary, self.units.scale
         order = np.argsort(-values, kind="stable")
-        unit = float(maxima.deviations(self.found.stats)[0])
+        unit = float(maxima.deviations(self.search.stats)[0])
         per_unit = unit or math.nan
         critical, largest, expectation = summary.quantile / per_unit, float(values.max()), RANGE_MEAN * unit
         # In the search's order: it keeps what it named last.
-        named = [self.found.define(k) for k in range(order.size)]
-        often = Counter(one.name for one in named)  # those called alike say all of their numbers
-        names = [one.name if often[one.name] == 1 else one.words() for one in named]
+        named = [self.search.define(k) for k in range(order.size)]
+        often = Counter(
+            definition.name for definition in named
+        )  # those called alike say all of their numbers
+        names = [
+            definition.name if often[definition.name] == 1 else definition.words() for definition in named
+        ]
         defined = [named[k] for k in order]
         table = Table({"label": [names[k] for k in order], **self._cells(order, critical, per_unit)})
         place = int(order.argmin())  # of the full population
@@ -364,7 +368,7 @@ class WorstSubpopulation:
             **summary.numbers(scale) | {"value": largest * scale},
             method=method + self._too_small_words(),
             table=table,
-            settings={**settings, "tested": values.size, "too_small": len(self.found.too_small)},
+            settings={**settings, "tested": values.size, "too_small": len(self.search.too_small)},
             worst=[
                 DescribedSubpopulation.of(table, row, definition.words(), weighted=weighted)
                 for row, definition in enumerate(defined[:NAMED])
@@ -386,14 +390,14 @@ class WorstSubpopulation:
 
     def _cells(self, order: Array, critical: float, unit: float) -> Plain:
         """Columns of the table: the subpopulations in order."""
-        stats, units = self.found.stats[order], self.units
+        stats, units = self.search.stats[order], self.units
         # The walk goes from one end of its range to the other between two scores.
         ends = stats[:, [HIGH_AT, LOW_AT]].astype(np.int64)
         low, high = np.abs(self.rows.signed)[np.sort(ends, axis=1).clip(0)].T
         falls = ends[:, 0] < ends[:, 1]
         off = np.where(falls, 1.0, -1.0) * maxima.spans(stats)
         deviation = maxima.deviations(stats)
-        made = {
+        columns = {
             **_means(stats),
             "kuiper": maxima.kuiper_errors(stats),
             "deviation": deviation,
@@ -407,10 +411,10 @@ class WorstSubpopulation:
             "information": information(stats),
             "p_adjusted": self.noise.adjusted[order],
         }
-        return units.of_cells(made)
+        return units.of_cells(columns)
 
     def _too_small_words(self) -> str:
-        count, largest = len(self.found.too_small), self.rows.largest
+        count, largest = len(self.search.too_small), self.rows.largest
         if not count:
             return ""
         words = f" {sentence(MethodNote.SEGMENTS_TOO_SMALL, count=count)}"
@@ -419,17 +423,17 @@ class WorstSubpopulation:
         return words
 
     def _small_table(self) -> Table:
-        stats, first = self.found.too_small, len(self.values)
+        stats, first = self.search.too_small, len(self.values)
         means = _means(stats)
         shown = {name: means[name] for name in ("rows", "predicted", "observed")}
-        labels = [self.found.define(k).name for k in range(first, first + len(stats))]
+        labels = [self.search.define(k).name for k in range(first, first + len(stats))]
         return Table(self.units.of_cells({"label": labels, **shown, "information": information(stats)}))
 
     def _curves(self, worst: Array, names: Sequence[str]) -> list[CumulativeCurve]:
         """Cumulative differences of the full population and of the worst subpopulations."""
         curves = []
         for k in np.append(0, worst[worst != 0])[: max(worst.size, 1)]:
-            curve = subpopulation_curve(self.rows, self.found.members(k), self.units)
+            curve = subpopulation_curve(self.rows, self.search.members(k), self.units)
             curves.append(replace(curve, label=names[k]))
         return curves
 
@@ -450,8 +454,8 @@ def _means(stats: Array) -> dict[str, Array]:
 def subpopulation_curve(rows: Ordered, members: Array, units: Units, points: int = POINTS) -> CumulativeCurve:
     """The `cumulative_curve` of a subpopulation."""
     signed = rows.signed[members]
-    score, one = np.abs(signed), np.ones(signed.size)
-    weight, second = (values[members] if values.size else one for values in (rows.weight, rows.second))
+    score, ones = np.abs(signed), np.ones(signed.size)
+    weight, second = (values[members] if values.size else ones for values in (rows.weight, rows.second))
     if rows.observed.size:  # the noise of outcomes that are no events is what they show
         happened = rows.observed[members]
         variance = second * (happened - score) ** 2

@@ -40,8 +40,10 @@ def nominal_names(columns: Columns, names: list[str], nominal: Any) -> set[str]:
     items: list[Any] = [nominal] if isinstance(nominal, (str, int)) else list(nominal)
     if all(str(item) in names for item in items):
         return set(map(str, items))
-    what = f"must be names or positions of columns, or one truth value for each of the {len(names)} columns"
-    with refusing(what, "'nominal'", got=f"got {nominal!r}", hint=nearest(str(items[0]), names)):
+    requirement = (
+        f"must be names or positions of columns, or one truth value for each of the {len(names)} columns"
+    )
+    with refusing(requirement, "'nominal'", got=f"got {nominal!r}", hint=nearest(str(items[0]), names)):
         return set(np.array(names, object)[items].tolist())
 
 
@@ -55,10 +57,10 @@ class SubpopulationRequest:
 
     columns: Columns | None
     names: list[str]
-    given: int
-    kept: Array | None
+    n_given: int
+    kept_rows: Array | None
     nominal: Any
-    least: int
+    min_rows: int
     information: float
     random_state: Any
 
@@ -68,12 +70,12 @@ class SubpopulationRequest:
             return self._paths(rows, whole("subpopulations", subpopulations, 0))
         if isinstance(subpopulations, pools.Conjunctions):
             return self._conjunctions(rows, subpopulations)
-        found = []
+        masks = []
         for key, item in self._items(subpopulations).items():
             inside = self._belong(item, key)[rows.order]
             name = next((word for word in (key, item) if isinstance(word, str)), f"#{key}")
-            found.append((np.flatnonzero(inside).astype(np.int32), pools.Definition(given=name)))
-        return search_lists(rows, found, self.information)
+            masks.append((np.flatnonzero(inside).astype(np.int32), pools.Definition(given=name)))
+        return search_lists(rows, masks, self.information)
 
     def covariates(self, rows: Ordered) -> list[pools.Covariate]:
         """The columns that vary as codes in the order of the score, made on several threads: what to generate from."""
@@ -83,24 +85,24 @@ class SubpopulationRequest:
             raise refusal("needs columns to make subpopulations from", where, got="got none", hint=hint)
         columns, nominal = self.columns, nominal_names(self.columns, self.names, self.nominal)
 
-        def made(start: int, _: int) -> pools.Covariate:
+        def covariate(start: int, _: int) -> pools.Covariate:
             name = self.names[start]
             return pools.covariate(columns[name], nominal=name in nominal, order=rows.order)
 
-        return [one for one in over_blocks(len(self.names), made, 1) if one.count > 1]
+        return [candidate for candidate in over_blocks(len(self.names), covariate, 1) if candidate.count > 1]
 
     def _paths(self, rows: Ordered, count: int) -> Search:
         covariates = self.covariates(rows) if count else []
         if not covariates:
             return search_lists(rows, [])
         seed = int(seed_of(self.random_state))
-        return PathSearch(rows, covariates, seed, self.least, self.information).run(count)
+        return PathSearch(rows, covariates, seed, self.min_rows, self.information).run(count)
 
-    def _conjunctions(self, rows: Ordered, asked: pools.Conjunctions) -> Search:
-        depth, ranges = whole("depth", asked.depth, 1), whole("ranges", asked.ranges, 2)
-        covariates = [pools.ranged(one, ranges) for one in self.covariates(rows)]
-        found = pools.conjunctions_of(covariates, depth, self.least, rows.everyone)
-        return search_lists(rows, found, self.information)
+    def _conjunctions(self, rows: Ordered, request: pools.Conjunctions) -> Search:
+        depth, ranges = whole("depth", request.depth, 1), whole("ranges", request.ranges, 2)
+        covariates = [pools.ranged(candidate, ranges) for candidate in self.covariates(rows)]
+        conjunctions = pools.conjunctions_of(covariates, depth, self.min_rows, rows.everyone)
+        return search_lists(rows, conjunctions, self.information)
 
     def _items(self, subpopulations: Any) -> dict[Any, Any]:
         """Subpopulations that the user brought, by name or by number."""
@@ -114,9 +116,11 @@ class SubpopulationRequest:
             known = masks or subpopulations.dtype == object
         if not known:
             lists = "a list of truth values, row numbers or expressions"
-            what = f"must be a number of subpopulations, truth values of shape (k, {self.given}), or {lists}"
+            requirement = (
+                f"must be a number of subpopulations, truth values of shape (k, {self.n_given}), or {lists}"
+            )
             got = f"got {np.asarray(subpopulations).dtype} of shape {np.shape(subpopulations)}"
-            raise refusal(what, "'subpopulations'", got=got)
+            raise refusal(requirement, "'subpopulations'", got=got)
         return dict(enumerate(subpopulations))
 
     def _belong(self, item: Any, key: Any) -> Array:
@@ -125,9 +129,9 @@ class SubpopulationRequest:
             if self.columns is None:
                 raise refusal("needs features", f"the expression {item!r}", got="got none")
             return rows_where(item, self.columns)
-        mask = np.zeros(self.given, bool)
-        mask[row_numbers(item, self.given, f"subpopulation {key!r}")] = True
-        return mask if self.kept is None else mask[self.kept]
+        mask = np.zeros(self.n_given, bool)
+        mask[row_numbers(item, self.n_given, f"subpopulation {key!r}")] = True
+        return mask if self.kept_rows is None else mask[self.kept_rows]
 
 
 def multicalibration_error(
@@ -209,23 +213,23 @@ def multicalibration_error(
     0.2517244713
     """
     one_of("variance", variance, VARIANCES)
-    given = MetricInput(y_true, y_prob, sample_weight, response, exposure)
-    compared, columns = emphasised(given.pair(target), emphasis, rho), None
-    least, information = least_rows(compared, min_size, min_information)
+    inputs = MetricInput(y_true, y_prob, sample_weight, response, exposure)
+    compared, columns = emphasised(inputs.pair(target), emphasis, rho), None
+    min_rows, information = least_rows(compared, min_size, min_information)
     if features is not None:
-        columns = columns_given(features, "'features'", given.rows, "must have one value a row")
-        columns = columns if given.kept is None else columns.take(given.kept)
-    among = columns, list(columns or ()), given.rows, given.kept
+        columns = columns_given(features, "'features'", inputs.rows, "must have one value a row")
+        columns = columns if inputs.kept is None else columns.take(inputs.kept)
+    among = columns, list(columns or ()), inputs.rows, inputs.kept
     rows = ordered_by_score(compared, variance)
-    found = SubpopulationRequest(*among, nominal, least, information, random_state).search(
+    search = SubpopulationRequest(*among, nominal, min_rows, information, random_state).search(
         rows, subpopulations
     )
-    stats, spread = found.stats, choose_null(compared, "bernoulli").residual_variance
+    stats, spread = search.stats, choose_null(compared, "bernoulli").residual_variance
     if variance == "residual" and spread is not None:
-        stats, _ = raise_quiet_variances(rows, found, spread)
+        stats, _ = raise_quiet_variances(rows, search, spread)
     values = scaled_errors(stats, normalise=bool(normalise))
     warn_of_infinite(values, binary=compared.binary)
-    return float(values.max()) * given.scale
+    return float(values.max()) * inputs.scale
 
 
 def least_rows(compared: TargetData, min_size: Any, min_information: Any) -> tuple[int, float]:
@@ -233,10 +237,10 @@ def least_rows(compared: TargetData, min_size: Any, min_information: Any) -> tup
 
     Information is that of events. Of other outcomes as many rows are needed as have it at a rate of one half.
     """
-    least, information = whole("min_size", min_size, 1), number("min_information", min_information, 0.0)
+    min_rows, information = whole("min_size", min_size, 1), number("min_information", min_information, 0.0)
     if compared.binary:
-        return least, information
-    return max(least, math.ceil(4.0 * information)), 0.0
+        return min_rows, information
+    return max(min_rows, math.ceil(4.0 * information)), 0.0
 
 
 def ordered_by_score(compared: TargetData, variance: str) -> Ordered:

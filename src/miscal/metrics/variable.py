@@ -76,16 +76,16 @@ def variable_calibration_error(
     >>> variable_calibration_error([1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5], [20, 30, 40, 50], bins=2)
     0.5
     """
-    checked = MetricInput(y_true, y_prob, sample_weight, response)
-    data = checked.pair(target, correct)
-    columns = [checked.column(column) for column in variable_columns(variable)]
+    inputs = MetricInput(y_true, y_prob, sample_weight, response)
+    data = inputs.pair(target, correct)
+    columns = [inputs.column(column) for column in variable_columns(variable)]
     first, values = columns[0], columns[0].values
     quick = quick_bins(data, bins, strategy) if len(columns) == 1 and not first.nominal else 0
     if quick and distinct_up_to(values, quick + 1) > quick and not first.missing.any():
         values = np.ascontiguousarray(values, float)
         return tally_error(quantile_tally(data, values, quick), norm)
     parts = [_ranges(column, data, bins, strategy, range) for column in columns]
-    return tally_error(mean_tally(data, crossed(parts)), norm) * checked.scale
+    return tally_error(mean_tally(data, crossed(parts)), norm) * inputs.scale
 
 
 def _ranges(
@@ -335,9 +335,9 @@ def rank_variables(
     >>> table["name"].tolist()
     ['age', 'noise']
     """
-    checked = MetricInput(y_true, y_prob, sample_weight)
-    data = checked.pair(target)
-    ranked = [_ranked(checked.column(column), data, bins, random_state) for column in variable_columns(frame)]
+    inputs = MetricInput(y_true, y_prob, sample_weight)
+    data = inputs.pair(target)
+    ranked = [_ranked(inputs.column(column), data, bins, random_state) for column in variable_columns(frame)]
     names = ("name", "error", "worst_value", "worst_gap", "p_value")
     table = Table({name: [values[place] for values in ranked] for place, name in enumerate(names)})
     table["p_value"] = holm(table["p_value"])

@@ -91,9 +91,9 @@ def variation_calibration_error(
     >>> round(variation_calibration_error([0, 0, 0, 1], y_prob, variation="confidence"), 6)
     0.2
     """
-    given = MetricInput(y_true, y_prob, sample_weight)
+    inputs = MetricInput(y_true, y_prob, sample_weight)
     measure = measure_of(variation, bias_correction)
-    sums = rank_sums(ranked(given.predictions, measure, bins, strategy, range))
+    sums = rank_sums(ranked(inputs.predictions, measure, bins, strategy, range))
     return float(aggregate(bin_variations(sums, measure)[2], sums.weight, norm))
 
 
@@ -136,8 +136,8 @@ def uncertainty_calibration_error(
     >>> uncertainty_calibration_error([0, 1], [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     0.0
     """
-    given = MetricInput(y_true, y_prob, sample_weight)
-    sums = rank_sums(ranked(given.predictions, measure_of("entropy"), bins, strategy, None))
+    inputs = MetricInput(y_true, y_prob, sample_weight)
+    sums = rank_sums(ranked(inputs.predictions, measure_of("entropy"), bins, strategy, None))
     return _uncertainty_error(sums)
 
 
@@ -216,8 +216,10 @@ def by_variation(
     """
     measure = measure_of(variation, bias_correction)
     if target != "auto":
-        what = "must be 'auto': the variation compares the ranks of all classes"
-        raise refusal(what, "'target'", got=f"it is {target!r}", hint="confidence is variation='confidence'")
+        requirement = "must be 'auto': the variation compares the ranks of all classes"
+        raise refusal(
+            requirement, "'target'", got=f"it is {target!r}", hint="confidence is variation='confidence'"
+        )
     rows = ranked(checked_events(p, "by_variation"), measure, bins, strategy, range)
     sums = rank_sums(rows)
     noise = choose_null(outcome_pair(p), null, p.probability)
@@ -260,23 +262,23 @@ def _draws(rows: Ranked, sums: RankSums, noise: NullModel, random_state: int) ->
     few = few_clusters(outcome_pair(p), 0.5 * DRAWS * p.n_classes)
     clustered = few and not noise.outcome_weights
     if noise.null == Null.RESIDUAL and not clustered:
-        apart = group_residuals(rows)[:, filled]
+        residuals = group_residuals(rows)[:, filled]
         if noise.outcome_weights:
-            apart = raise_quiet_bins(apart, shares, count)
-        size = effective_sizes(apart, shares, weight, size, count)
+            residuals = raise_quiet_bins(residuals, shares, count)
+        size = effective_sizes(residuals, shares, weight, size, count)
         slope = measure.slope(shares, size)
-        residual = (apart * slope).sum(axis=2) / weight
+        residual = (residuals * slope).sum(axis=2) / weight
 
     def variation(drawn: Array) -> Array:
         return measure.of_frequencies(drawn, size)
 
     if p.cluster is None or not clustered:
         return null_variations(shares, size, variation, DRAWS, random_state, residual, slope)
-    each = ranked_rows(rows, 0, p.rows)
-    own = outcome_pair(p).sampling
-    place = np.searchsorted(filled, each.place)
+    ranks = ranked_rows(rows, 0, p.rows)
+    row_weight = outcome_pair(p).sampling
+    place = np.searchsorted(filled, ranks.place)
     return variation(
-        clustered_rank_shares(each.shares, each.rank, place, own, p.cluster, DRAWS, random_state)
+        clustered_rank_shares(ranks.shares, ranks.rank, place, row_weight, p.cluster, DRAWS, random_state)
     )
 
 

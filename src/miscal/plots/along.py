@@ -29,29 +29,29 @@ class Reliability(View):
         """Draw the diagram; a second call on the same axes overlays another result."""
         logit = self.result.axis == "logit"
         line = {"color": UNDER, "label": name} | style
-        self.square(drawn, "Perfectly calibrated", self._ends(drawn, logit), **line)
+        self.draw_square(drawn, "Perfectly calibrated", self._ends(drawn, logit), **line)
         thin = {"color": line["color"], "linewidth": 1, "alpha": 0.5}
-        self.ax_.vlines(drawn["predicted"], *self.happened(drawn), **thin)
+        self.ax_.vlines(drawn["predicted"], *self.observed_interval(drawn), **thin)
         if logit:
             self.ax_.set(xscale="logit", yscale="logit", aspect="auto")
         else:
-            self.bars_beneath(self.result.histogram)
+            self.draw_histogram(self.result.histogram)
         names = ("Mean predicted", "Mean observed")
-        if not self.means:
+        if not self.of_means:
             names = ("Mean predicted probability", "Fraction of events")
-        self.labelled(*names, rates="" if logit else "xy", legend="upper left")
+        self.label_axes(*names, rates="" if logit else "xy", legend="upper left")
 
     def _ends(self, drawn: Table, logit: bool) -> tuple[float, float]:
         """What the axes hold: all probabilities; of other means, and of log-odds, what is drawn."""
-        every = np.concatenate([drawn[name] for name in self.columns[:4]])
+        values = np.concatenate([drawn[name] for name in self.columns[:4]])
         if logit:
-            inside = every[(every > 0) & (every < 1)]
+            inside = values[(values > 0) & (values < 1)]
             low = inside.min(initial=0.5)
             high = inside.max(initial=0.5)
             return 0.7 * low, 1 - 0.7 * (1 - high)
-        if not self.means:
+        if not self.of_means:
             return 0.0, 1.0
-        low, high = np.nanmin(every), np.nanmax(every)
+        low, high = np.nanmin(values), np.nanmax(values)
         margin = 0.05 * (high - low)
         return low - margin, high + margin
 
@@ -76,7 +76,7 @@ class Cumulative(View):
             columns[name] = np.concatenate([getattr(curve, name) for curve in curves])
         return Table(columns)
 
-    def alone(self, **style: Any) -> None:
+    def draw_figure(self, **style: Any) -> None:
         """Draw a panel a curve; on given axes, only the curves, over one another."""
         high = len(self.curves)
         self.axes_ = self.panels(high, 1, (6.4, 3.2 * high))
@@ -104,19 +104,19 @@ class Cumulative(View):
         bottom = y.min(initial=0.0)
         for level, tint in ((top, OVER), (bottom, UNDER)):
             ax.axhline(level, color=tint, linewidth=0.9, linestyle=DOTS)
-        told = self.told(label, self.said(top - bottom))
-        ax.text(0.02, 0.02, told, transform=ax.transAxes, fontsize=8)
+        panel_text = self.panel_text(label, self.format_mean(top - bottom))
+        ax.text(0.02, 0.02, panel_text, transform=ax.transAxes, fontsize=8)
         ax.margins(y=0.15)
 
-    def told(self, label: str, kuiper: str) -> str:  # noqa: ARG002  # of a subpopulation more is known
+    def panel_text(self, label: str, kuiper: str) -> str:  # noqa: ARG002  # of a subpopulation more is known
         """What is said in a panel."""
         return f"Kuiper {kuiper} (shaded: 95% noise band, pointwise)"
 
     def _axes(self, **words: str) -> None:
-        self.zero()
+        self.draw_zero_line()
         self.ax_.set_xlim(0, 1)
         across = "Rows, from the lowest score to the highest"
-        self.labelled(across, "Predicted minus happened, so far", rates="xy", **words)
+        self.label_axes(across, "Predicted minus happened, so far", rates="xy", **words)
 
 
 class ScoreDisplay(Display):
@@ -144,7 +144,7 @@ class Variation(View):
 
     columns = ("predicted", "observed", "band_low", "band_high", "rows")
 
-    def told(self) -> tuple[str, str, float]:
+    def axes_and_error(self) -> tuple[str, str, float]:
         """What the axes show, and the error of all bins together."""
         measure = _measure(self)
         observed = "Accuracy" if measure == "confidence" else f"Observed {measure}"
@@ -152,14 +152,14 @@ class Variation(View):
 
     def draw(self, drawn: Table, *, name: str = "", **style: Any) -> None:
         """Draw the diagram; a second call on the same axes overlays another result."""
-        across, up, error = self.told()
+        across, up, error = self.axes_and_error()
         if not self.ax_.lines:  # with many rows the band is thinner than a line: its ends keep it visible
             x = next(iter(drawn.values()))
             ends = (drawn["band_low"], drawn["band_high"])
             self.ax_.vlines(x, *ends, color=QUIET, linewidth=4, alpha=0.5)
         line = {"color": UNDER, "label": name or f"Observed, error {error:.2g}"} | style
-        self.square(drawn, "Predicted = observed", (0.0, 1.0), **line)
-        self.labelled(across, up, legend="upper left")
+        self.draw_square(drawn, "Predicted = observed", (0.0, 1.0), **line)
+        self.label_axes(across, up, legend="upper left")
 
 
 class Uncertainty(Variation):
@@ -172,7 +172,7 @@ class Uncertainty(Variation):
     needs, part = "bins of entropy", "uncertainty"
     columns = ("uncertainty", "error", "band_low", "band_high", "rows")
 
-    def told(self) -> tuple[str, str, float]:
+    def axes_and_error(self) -> tuple[str, str, float]:
         """What the axes show, and the error of all bins together."""
         return "Mean entropy", "Error rate", self.result.uncertainty_error
 
@@ -207,7 +207,7 @@ class Ranks(View):
         across = "Rank of the class that occurred"
         if drawn.rows > shown.rows:
             across += f" (of {drawn.rows})"
-        self.labelled(across, "Share of rows", rates="y", legend="best", title=title)
+        self.label_axes(across, "Share of rows", rates="y", legend="best", title=title)
 
 
 class VariationDisplay(Display):
@@ -257,7 +257,7 @@ class CurveView(View):
     def draw(self, drawn: Table, *, name: str = "", **style: Any) -> None:
         """Draw both curves, the worst range and the density."""
         ax, value = self.ax_, drawn["value"]
-        word = "error" if self.error else "mean" if self.means else "rate"
+        word = "error" if self.error else "mean" if self.of_means else "rate"
         looks = {"observed": {"color": UNDER} | style, "predicted": {"color": OVER, "linestyle": DASHES}}
         for side, look in looks.items():
             ends = drawn[f"{side}_low"], drawn[f"{side}_high"]
@@ -273,9 +273,9 @@ class CurveView(View):
             pad = 0.02 * (last - first or 1.0)
             ax.set_ylim(max(bottom - 0.15 * (top - bottom), min(bottom, 0.0)), top)
             ax.set_xlim(first - pad, last + pad)
-            self.bars_beneath(self.result.density)
+            self.draw_histogram(self.result.density)
         up = f"{word.capitalize()}, with 95% bands"
-        self.labelled(self.settings["column"], up, rates="y", legend="best", title=name)
+        self.label_axes(self.settings["column"], up, rates="y", legend="best", title=name)
 
 
 class OverRanges(View):
@@ -290,13 +290,13 @@ class OverRanges(View):
     def draw(self, drawn: Table, *, name: str = "", **style: Any) -> None:
         """Draw two marks a range, the lowest on top."""
         words = [short(label, 99) for label in drawn["label"]]
-        ends = self.happened(drawn)
+        ends = self.observed_interval(drawn)
         dots = {"label": "Observed"} | style
-        at = self.rows(words, drawn["observed"], ends, UNDER, **dots)
+        at = self.draw_rows(words, drawn["observed"], ends, UNDER, **dots)
         look = {"color": OVER, "markersize": 12, "markeredgewidth": 2}
         self.ax_.plot(drawn["predicted"], at, "|", **look, label="Predicted")
         across = "Mean, with simultaneous 95% intervals"
-        self.labelled(across, self.settings["column"], rates="x", legend="above", title=name)
+        self.label_axes(across, self.settings["column"], rates="x", legend="above", title=name)
 
 
 class VariableDisplay(Display):
@@ -336,13 +336,13 @@ class Classes(View):
         tint = np.where(drawn["p_adjusted"] <= 0.05, OVER, QUIET)
         names = [short(name) for name in drawn["class"]]
         dots = {"label": "Error (in colour: beyond noise)"} | style
-        at = self.rows(names, error, (floor, error), tint, **dots)
+        at = self.draw_rows(names, error, (floor, error), tint, **dots)
         self.ax_.plot(floor, at, "|", color=INK, markersize=8, label="Noise floor")
         self.ax_.set_xlim(left=0)
         more = self.table.rows - drawn.rows
         title = f"{more} more classes are not shown" if more else ""
         across = "Calibration error of the class against the rest"
-        self.labelled(across, legend="lower right", title=title)
+        self.label_axes(across, legend="lower right", title=title)
 
 
 class Periods(View):
@@ -374,14 +374,14 @@ class Periods(View):
         gap, high = drawn["gap"], drawn["gap_high"]
         noise = (drawn["predicted"] - drawn[end] for end in ("band_high", "band_low"))
         ax.fill_between(place, *noise, color=BAND, linewidth=0, label="Noise alone")
-        self.zero()
+        self.draw_zero_line()
         ax.plot(place, gap, color=QUIET, linewidth=1)
         real = drawn["p_adjusted"] <= self.settings["level"]
-        tint = self.tinted(np.where(real, gap, 0.0))
+        tint = self.gap_colours(np.where(real, gap, 0.0))
         ax.vlines(place, drawn["gap_low"], high, color=tint)
         ax.scatter(place, gap, **{"s": 26, "color": tint, "zorder": 3} | style)
         for i in np.flatnonzero(np.isin(drawn["verdict"].astype(str), CHANGED)):
             ax.text(i, high[i], f"{drawn['verdict'][i]}\n", fontsize=8, ha="center", va="center")
-        some = place[:: max(1, -(-drawn.rows // NAMED))]
-        ax.set_xticks(some, drawn["label"][some])
-        self.labelled("", "Predicted minus observed", rates="y", legend="best", title=self.result.name)
+        labelled = place[:: max(1, -(-drawn.rows // NAMED))]
+        ax.set_xticks(labelled, drawn["label"][labelled])
+        self.label_axes("", "Predicted minus observed", rates="y", legend="best", title=self.result.name)

@@ -77,14 +77,14 @@ class View:
     def plot(self, ax: Any = None, **style: Any) -> Self:
         """Draw, on new axes or on those given; style is that of what was observed."""
         if ax is None:
-            self.alone(**style)
+            self.draw_figure(**style)
         else:
             self.ax_, self.figure_ = ax, ax.figure
             open_axes(ax)
             self.draw(self.frame(), **style)
         return self
 
-    def alone(self, **style: Any) -> None:
+    def draw_figure(self, **style: Any) -> None:
         """Draw in a figure of its own."""
         drawn = self.frame()
         self.panels(1, 1, self.inches(drawn))
@@ -107,29 +107,29 @@ class View:
         return self.size[0], self.size[1] + self.a_row * drawn.rows
 
     @property
-    def means(self) -> bool:
+    def of_means(self) -> bool:
         """Whether what was predicted is no event: rates are then the numbers they are."""
         return self.settings.get("target") in RESPONSES[1:]
 
-    def said(self, value: float, sign: str = "") -> str:
+    def format_mean(self, value: float, sign: str = "") -> str:
         """A rate or a gap in words."""
-        return f"{value:{sign}.3g}" if self.means else f"{value:{sign}.2%}"
+        return f"{value:{sign}.3g}" if self.of_means else f"{value:{sign}.2%}"
 
-    def happened(self, drawn: Table) -> tuple[Any, Any]:
+    def observed_interval(self, drawn: Table) -> tuple[Any, Any]:
         """The interval of the gap, around what happened: predicted minus the gap's bounds."""
         predicted = drawn["predicted"]
         low, high = predicted - drawn["gap_high"], predicted - drawn["gap_low"]
-        return (low, high) if self.means else (np.maximum(low, 0.0), np.minimum(high, 1.0))
+        return (low, high) if self.of_means else (np.maximum(low, 0.0), np.minimum(high, 1.0))
 
-    def zero(self) -> None:
+    def draw_zero_line(self) -> None:
         """A line where nothing is off."""
         self.ax_.axhline(0, **FINE)
 
-    def labelled(self, x: str, y: str = "", *, rates: str = "", legend: str = "", title: str = "") -> None:
+    def label_axes(self, x: str, y: str = "", *, rates: str = "", legend: str = "", title: str = "") -> None:
         """Names of the axes; which of x and y are rates or shares, in per cent unless other means are predicted."""
         ax = self.ax_
         ax.set(xlabel=x, ylabel=y)
-        for name in "" if self.means else rates:
+        for name in "" if self.of_means else rates:
             percent_axis(getattr(ax, f"{name}axis"))
         if legend:
             place = ABOVE if legend == "above" else {"loc": legend}
@@ -137,14 +137,14 @@ class View:
         if title:
             ax.set_title(title, loc="left", fontsize=10)
 
-    def bar_of_colours(self, drawn: Any, ax: Any, label: str, **place: Any) -> None:
+    def draw_colour_bar(self, drawn: Any, ax: Any, label: str, **place: Any) -> None:
         """What the colours of gaps say."""
         bar = self.figure_.colorbar(drawn, ax=ax, label=label, **place)
         bar.outline.set_visible(False)
-        if not self.means:
+        if not self.of_means:
             percent_axis(bar.long_axis)
 
-    def square(self, drawn: Table, diagonal: str, ends: Any, **line: Any) -> None:
+    def draw_square(self, drawn: Table, diagonal: str, ends: Any, **line: Any) -> None:
         """The second column against the first in a square, with the diagonal and, once, the band of noise."""
         ax = self.ax_
         x, y, *_ = drawn.values()
@@ -155,7 +155,7 @@ class View:
         ax.plot(x, y, **{"marker": "o", "markersize": 4, "linewidth": 1.2} | line)
         ax.set(xlim=ends, ylim=ends, aspect="equal")
 
-    def bars_beneath(self, histogram: Histogram) -> None:
+    def draw_histogram(self, histogram: Histogram) -> None:
         """Bars of how many rows there are between some edges, in the lowest tenth of the axes."""
         rows = np.asarray(histogram.rows)
         place = self.ax_.get_xaxis_transform()
@@ -163,7 +163,7 @@ class View:
         look = {"fill": True, "color": QUIET, "alpha": 0.4, "zorder": 0}
         self.ax_.stairs(height, histogram.edges, **look, transform=place)
 
-    def tinted(self, gap: Array) -> Array:
+    def gap_colours(self, gap: Array) -> Array:
         """The colour of each gap, which the legend then explains; gaps of 0 are quiet."""
         tints = np.select([gap > 0, gap < 0], [OVER, UNDER], QUIET)
         for tint, words in ((OVER, "Predicted too high"), (UNDER, "Predicted too low")):
@@ -171,7 +171,7 @@ class View:
                 self.ax_.plot([], [], "o", color=tint, markersize=5, label=words)
         return tints
 
-    def rows(self, names: list[str], value: Any, ends: tuple[Any, Any], tint: Any, **dots: Any) -> Array:
+    def draw_rows(self, names: list[str], value: Any, ends: tuple[Any, Any], tint: Any, **dots: Any) -> Array:
         """A row a name, the first on top: a dot over the line between two ends; returned is where the rows are."""
         ax = self.ax_
         at = -np.arange(float(len(names)))
@@ -290,18 +290,18 @@ def measured(
     display: type[Display], y_true: Any, y_prob: Any, by: Any, sample_weight: Any, options: Mapping[str, Any]
 ) -> Result:
     """The result of predictions that a display draws; options are those of `Display.from_predictions`."""
-    about: Plain = {name: options[name] for name in ABOUT if name in options}
-    others: Plain = {name: value for name, value in options.items() if name not in ABOUT}
+    read_options: Plain = {name: options[name] for name in ABOUT if name in options}
+    measure_options: Plain = {name: value for name, value in options.items() if name not in ABOUT}
     columns = {} if by is None else _columns(by, display.word)
     if bool(columns) != display.pools:
-        what = "needs the columns that rows are pooled by" if display.pools else "takes no columns"
-        raise refusal(what, display.__name__, got=f"'by' names {len(columns)}")
-    p = Predictions(y_true, y_prob, weight=sample_weight, columns=columns, **about)
+        requirement = "needs the columns that rows are pooled by" if display.pools else "takes no columns"
+        raise refusal(requirement, display.__name__, got=f"'by' names {len(columns)}")
+    p = Predictions(y_true, y_prob, weight=sample_weight, columns=columns, **read_options)
     names = list(columns)
     pooled = names if len(names) < 2 else [names]
     measure = getattr(import_module("miscal"), f"by_{display.word}")
-    found: Result = measure(p, *pooled, **others)
-    return found
+    result: Result = measure(p, *pooled, **measure_options)
+    return result
 
 
 def _columns(data: Any, word: str) -> Plain:

@@ -119,7 +119,7 @@ class VariableComparisonDisplay(View):
 
     def draw(self, drawn: Table, **style: Any) -> None:
         """Draw one line for each prediction, with its band."""
-        self.zero()
+        self.draw_zero_line()
         for place, name in enumerate(self.curves):
             tint = SERIES[place % len(SERIES)]
             gaps = drawn.take(drawn["model"] == name)
@@ -129,7 +129,7 @@ class VariableComparisonDisplay(View):
             )
             self.ax_.plot(value, gaps["gap"], **{"color": tint, "linewidth": 1.6, "label": name} | style)
         up = "Predicted minus observed" + (" error" if CurveView(self.result).error else "")
-        self.labelled(str(self.settings["column"]), up, rates="y", legend="best")
+        self.label_axes(str(self.settings["column"]), up, rates="y", legend="best")
 
 
 class ScoreAndVariableDisplay:
@@ -292,12 +292,12 @@ def check_alike(name: str, results: list[Result]) -> None:
     for result in results:
         if result.kind != "variable":
             raise refusal("must be of by_variable", f"'{name}'", got=f"its kind is {result.kind}")
-    about = {(str(result.settings["column"]), str(result.settings["target"])) for result in results}
-    if len(about) > 1:
-        got = "; ".join(f"column {column}, target {target}" for column, target in sorted(about))
+    subjects = {(str(result.settings["column"]), str(result.settings["target"])) for result in results}
+    if len(subjects) > 1:
+        got = "; ".join(f"column {column}, target {target}" for column, target in sorted(subjects))
         raise refusal("must be of one column and one target", f"'{name}'", got=got)
 
 
-def _needs_some(name: str, given: Any) -> None:
-    if not len(given):
+def _needs_some(name: str, values: Any) -> None:
+    if not len(values):
         raise refusal("must have at least one entry", f"'{name}'", got="it is empty")

@@ -39,16 +39,16 @@ class Funnel(View):
     def _unit(self) -> float:
         """The variance of a row of the mean rate; of other means, that which is usual."""
         table, tally = self.table, self.result.tally
-        if self.means:
+        if self.of_means:
             return float(np.nanmedian(table["error"] ** 2 * table["weight"]))
         mean = float(tally.predicted.sum() / tally.weight.sum())
         return mean * (1.0 - mean)
 
     def draw(self, drawn: Table, **style: Any) -> None:
         """Draw every level and the limits."""
-        ax, many = self.ax_, drawn.rows > MANY
+        ax, crowded = self.ax_, drawn.rows > MANY
         size, gap, real = drawn["size"], drawn["gap"], drawn["real"]
-        self.zero()
+        self.draw_zero_line()
         ax.set_xscale("log")
         if drawn.rows:
             grid = np.geomspace(size.min(), size.max() * 1.001, 200)
@@ -60,24 +60,24 @@ class Funnel(View):
             ax.plot(grid, np.stack([-outer, outer], axis=1), **DASHED, label=["All levels at once", None])
             reach = 1.15 * max(np.abs(gap).max(), 1e-12)
             ax.set_ylim(-reach, reach)
-        tint = self.tinted(np.where(real, gap, 0.0))
+        tint = self.gap_colours(np.where(real, gap, 0.0))
         alpha = np.where(real, 1.0, 0.5)
-        area = np.where(real, 22, 5 if many else 14)
-        dots = {"s": area, "color": tint, "alpha": alpha, "linewidth": 0, "rasterized": many}
+        area = np.where(real, 22, 5 if crowded else 14)
+        dots = {"s": area, "color": tint, "alpha": alpha, "linewidth": 0, "rasterized": crowded}
         ax.scatter(size, gap, **dots | style)
         self._name(drawn.take(real).sort("p_value"))
         floor = self.result.noise_floor
-        title = f"{self.table.rows:,} levels, error {self.said(self.result.value)}"
-        title += "" if np.isnan(floor) else f", noise alone {self.said(floor)}"
+        title = f"{self.table.rows:,} levels, error {self.format_mean(self.result.value)}"
+        title += "" if np.isnan(floor) else f", noise alone {self.format_mean(floor)}"
         across = "Size of the level (rows at the mean rate that would be as noisy)"
-        self.labelled(across, "Predicted minus observed", rates="y", legend="best", title=title)
+        self.label_axes(across, "Predicted minus observed", rates="y", legend="best", title=title)
 
     def _name(self, real: Table) -> None:
         """Name the first levels, none at the height of another."""
-        apart = 0.06 * np.ptp(self.ax_.get_ylim())
+        min_distance = 0.06 * np.ptp(self.ax_.get_ylim())
         named: list[float] = []
         for size, gap, label in zip(real["size"], real["gap"], real["label"], strict=True):
-            if len(named) < NAMED and all(abs(gap - other) >= apart for other in named):
+            if len(named) < NAMED and all(abs(gap - height) >= min_distance for height in named):
                 named.append(gap)
                 self.ax_.text(size, gap, f"  {short(label)}", fontsize=8, va="center")
 
@@ -104,12 +104,12 @@ class Caterpillar(View):
         names = [f"{short(a)}  ({b:,})" for a, b in zip(label, rows, strict=True)]
         ax = self.ax_
         ax.axvline(0, **FINE)
-        above = 0.3 + self.rows(names, shrunken, (low, high), self.tinted(shrunken), **style)
+        above = 0.3 + self.draw_rows(names, shrunken, (low, high), self.gap_colours(shrunken), **style)
         ax.plot(gap, above, "o", color=QUIET, markersize=3.5, label="Before shrinkage, all at once")
         reach = ax.get_xlim()  # the intervals of small levels go far beyond
         ax.hlines(above, gap_low, gap_high, color=BAND, linewidth=2, zorder=1)
         ax.set_xlim(reach)
-        self.labelled("Predicted minus observed", rates="x", legend="above")
+        self.label_axes("Predicted minus observed", rates="x", legend="above")
 
 
 class FieldMap(View):
@@ -130,10 +130,10 @@ class FieldMap(View):
     def frame(self) -> Table:
         """Combinations that are drawn: both levels, rows, shrunken gap, and whether it is beyond noise."""
         table = self.table
-        one, two = (np.array(part, dtype=object) for part in self.result.parts)
+        first, second = (np.array(part, dtype=object) for part in self.result.parts)
         drawn = {name: table[name] for name in ("rows", "shrunken")}
-        every = Table({"one": one, "two": two, **drawn, "real": table["p_adjusted"] < LEVEL})
-        return every.take(self._largest(one) & self._largest(two))
+        combinations = Table({"one": first, "two": second, **drawn, "real": table["p_adjusted"] < LEVEL})
+        return combinations.take(self._largest(first) & self._largest(second))
 
     def _largest(self, part: Array) -> Array:
         codes = np.unique(part.astype(str), return_inverse=True)[1]
@@ -162,17 +162,17 @@ class FieldMap(View):
         left = self.table.rows - drawn.rows
         title = f"{real.sum():,} beyond noise (dots)"
         title += f"; {left:,} combinations of rarer levels are not shown" if left else ""
-        self.labelled(second, first, title=title)
-        self.bar_of_colours(image, ax, "Predicted minus observed, shrunken")
+        self.label_axes(second, first, title=title)
+        self.draw_colour_bar(image, ax, "Predicted minus observed, shrunken")
 
 
 def _ordered(names: Array) -> tuple[list[str], Array]:
     """Levels in order, numbers by size; and which of them each name is."""
     try:
-        every = sorted(set(names), key=float)
+        levels = sorted(set(names), key=float)
     except ValueError:
-        every = sorted(set(names))
-    return every, np.array([every.index(name) for name in names])
+        levels = sorted(set(names))
+    return levels, np.array([levels.index(name) for name in names])
 
 
 class FieldDisplay(Display):

@@ -50,7 +50,7 @@ class LocalMapView(View):
         x, y = local.features[rows, :2].T
         return Table({"row": rows, "bin": which, "x": x, "y": y, "gap": local.gap[rows]})
 
-    def alone(self, **style: Any) -> None:
+    def draw_figure(self, **style: Any) -> None:
         """Draw both bins, or with `ax` the map of the worst bin alone."""
         drawn = self.frame()
         shown = np.unique(drawn["bin"])  # all scores in one bin: it is the worst
@@ -62,13 +62,13 @@ class LocalMapView(View):
             self._distribution(np.abs(drawn["gap"][drawn["bin"] == which]), getattr(self, which))
         self.ax_ = axes[0, 0]
         points, label = self.ax_.collections[0], "Predicted minus observed around a row"
-        self.bar_of_colours(points, axes[:, 0], label, location="bottom", aspect=40)
+        self.draw_colour_bar(points, axes[:, 0], label, location="bottom", aspect=40)
 
     def draw(self, drawn: Table, which: str = "worst", **style: Any) -> None:
         """Draw the map of one bin."""
         cell = getattr(self, which)
         errors = np.abs(drawn["gap"])
-        limit = max(1e-12 if self.means else 0.02, np.nanquantile(errors, 0.98))
+        limit = max(1e-12 if self.of_means else 0.02, np.nanquantile(errors, 0.98))
         inside = drawn.take(drawn["bin"] == which)
         inside = inside.take(slice(None, None, max(1, inside.rows // MOST)))
         shown = inside.take(np.argsort(np.abs(inside["gap"]), kind="stable"))  # the largest gaps on top
@@ -76,22 +76,24 @@ class LocalMapView(View):
         look = {"s": area, "linewidths": 0, "cmap": colours(), "vmin": -limit, "vmax": limit}
         self.ax_.scatter(shown["x"], shown["y"], c=shown["gap"], **look | style)
         low, high = self.local.edges[cell : cell + 2]
-        average = self.said(self.gaps[cell], "+")
+        average = self.format_mean(self.gaps[cell], "+")
         title = f"The {which} bin: scores {low:.2g} to {high:.2g}, on average {average} off"
         names = self.settings["columns"]
         if len(names) != self.local.features.shape[1] or self.settings["reduce"] is not None:
             names = ("Feature 1", "Feature 2")
-        self.labelled(*names[:2], title=title)
+        self.label_axes(*names[:2], title=title)
 
     def _distribution(self, error: np.ndarray, cell: int) -> None:
         ax, whole = self.ax_, abs(self.gaps[cell])
         ax.ecdf(error, color=INK, linewidth=1.5, label="Rows of the bin")
         averages = {"The bin's error": (whole, OVER, DASHES), "Average local": (error.mean(), UNDER, DOTS)}
-        for what, (at, tint, dashes) in averages.items():
-            ax.axvline(at, color=tint, linewidth=1.2, linestyle=dashes, label=f"{what} {self.said(at)}")
+        for label, (at, tint, dashes) in averages.items():
+            ax.axvline(
+                at, color=tint, linewidth=1.2, linestyle=dashes, label=f"{label} {self.format_mean(at)}"
+            )
         ax.set(xlim=(0, None), ylim=(0, 1.02))
         names = "Local calibration error at most", "Share of the bin's rows"
-        self.labelled(*names, rates="xy", legend="lower right")
+        self.label_axes(*names, rates="xy", legend="lower right")
 
 
 class WorstNeighbourhoods(View):
@@ -115,13 +117,13 @@ class WorstNeighbourhoods(View):
         for label, low, high, rows, *_ in zip(*drawn.values(), strict=True):
             names.append(f"{fill(str(label), 58)}\nscores {low:.2g} to {high:.2g}, about {rows:,.0f} rows")
         *_, gap, gap_low, gap_high, p_value = drawn.values()
-        tint = self.tinted(gap)
+        tint = self.gap_colours(gap)
         filled = np.where(p_value <= 0.05, tint, "white")
         self.ax_.axvline(0, color=QUIET, linewidth=0.9)
         look = {"color": filled, "edgecolors": tint, "s": 36} | style
-        self.rows(names, gap, (gap_low, gap_high), tint, **look)
+        self.draw_rows(names, gap, (gap_low, gap_high), tint, **look)
         across = "Predicted minus observed\n95% interval, simultaneous; filled: beyond noise"
-        self.labelled(across, rates="x")
+        self.label_axes(across, rates="x")
         self.ax_.spines["left"].set_visible(False)
 
 
@@ -140,7 +142,7 @@ class SubpopulationCumulative(Cumulative):
         """The curves, one per panel, each with its label."""
         return list(self.result.cumulative)
 
-    def told(self, label: str, kuiper: str) -> str:
+    def panel_text(self, label: str, kuiper: str) -> str:
         """Its rows, its error, also in standard deviations, and the p-value."""
         same = self.table["label"] == label
         rows, deviations, p_value = (
@@ -172,12 +174,12 @@ class WorstSubpopulations(View):
             ax.axvline(mean, **look, label="The largest by chance, on average")
         value = np.where(np.isfinite(drawn["deviations"]), drawn["deviations"], np.nan)
         names = [fill(short(label, 76), 44) for label in drawn["label"]]
-        tint = self.tinted(drawn["interval_off"])
-        places = self.rows(names, value, (0, value), tint, **style)
+        tint = self.gap_colours(drawn["interval_off"])
+        places = self.draw_rows(names, value, (0, value), tint, **style)
         for x, y, rows, gap in zip(value, places, drawn["rows"], drawn["gap"], strict=True):
-            ax.text(x, y, f"  {rows:,} rows, gap {self.said(gap, '+')}", va="center", fontsize=8)
+            ax.text(x, y, f"  {rows:,} rows, gap {self.format_mean(gap, '+')}", va="center", fontsize=8)
         ax.set_xlim(0, 1.48 * np.nanmax([1.0, critical, *value]))
-        self.labelled("Range of the cumulative differences, in standard deviations", legend="above")
+        self.label_axes("Range of the cumulative differences, in standard deviations", legend="above")
 
 
 class SubpopulationDisplay(Display):

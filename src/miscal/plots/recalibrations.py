@@ -111,10 +111,10 @@ class BandwidthDisplay:
 
         def read(probability: Any, space: Any) -> Array:
             error = np.ma.masked_invalid(local_calibration_error(y_true, probability, space, **options))
-            found = (
+            curves = (
                 error.max(axis=1) if statistic == "maximum" else np.ma.average(error, axis=1, weights=weight)
             )
-            return np.asarray(np.ma.filled(found, np.nan))
+            return np.asarray(np.ma.filled(curves, np.nan))
 
         curves = {
             name: {label: read(probability, space) for label, probability in probabilities.items()}
@@ -153,8 +153,8 @@ class BandwidthDisplay:
 
     def plot(self, ax: Any = None, **style: Any) -> Self:
         """Draw a panel per feature space, on new axes or on those given; style goes to all lines."""
-        count, own = len(self.curves), ax is None
-        if own:
+        count, own_axes = len(self.curves), ax is None
+        if own_axes:
             ax = _panels(count)
         self.axes_ = np.atleast_1d(np.asarray(ax, dtype=object)).reshape(-1)
         if len(self.axes_) != count:
@@ -167,7 +167,7 @@ class BandwidthDisplay:
             self._panel(panel, space, style)
             panel.set_ylim(0, 1.05 * highest)
         look = {"frameon": False, "fontsize": 9}
-        if own:
+        if own_axes:
             self.figure_.supylabel(self._error, fontsize=10)
             self.figure_.legend(*self.ax_.get_legend_handles_labels(), loc="outside right center", **look)
         else:
@@ -322,9 +322,9 @@ def _panels(count: int) -> Array:
     return np.asarray(axes.flat[:count])
 
 
-def _named(given: Any, name: str) -> dict[str, Any]:
+def _named(values: Any, name: str) -> dict[str, Any]:
     """What was given by names, or under a name where it has none."""
-    named = dict(given) if isinstance(given, Mapping) else {name: given}
+    named = dict(values) if isinstance(values, Mapping) else {name: values}
     if not named:
         raise refusal("must have at least one entry", "the mapping")
     return named
@@ -332,14 +332,14 @@ def _named(given: Any, name: str) -> dict[str, Any]:
 
 def _curves(lines: Mapping[str, Curve], grid: Array, where: str) -> dict[str, Array]:
     """Lines as arrays, a number per point of the grid."""
-    found = {str(label): np.asarray(values, float) for label, values in lines.items()}
-    if not found:
+    curves = {str(label): np.asarray(values, float) for label, values in lines.items()}
+    if not curves:
         raise refusal("must have at least one recalibration", where)
-    for label, values in found.items():
+    for label, values in curves.items():
         if values.shape != grid.shape:
             got = f"'{label}' has shape {values.shape}"
             raise refusal(f"must have {grid.size} numbers per recalibration", where, got=got)
-    return found
+    return curves
 
 
 def _predicted(estimators: Mapping[str, Any], X: Any) -> dict[str, Any]:

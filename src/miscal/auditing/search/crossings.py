@@ -243,7 +243,7 @@ def _cumulative_differences(
     """Cumulative differences of the whole table, and of the worst conjunctions that are not about the same rows."""
     rows, units = ordered(search.context.raw), search.context.null_model.units
     drawn = [(FULL, np.ones(predictions.rows, bool))]
-    labelled = zip(result.table["label"], result.definitions.every, strict=True)
+    labelled = zip(result.table["label"], result.definitions.ordered, strict=True)
     for label, definition in islice(labelled, MAX_DRAWN_FROM):
         if not definition.conditions or len(drawn) > MAX_DRAWN:
             continue
@@ -272,7 +272,7 @@ def _conjunctions(
     predictions: Predictions, search: TargetSearch, result: SubpopulationResult, factor: float
 ) -> Iterator[TestedSegment]:
     """The worst conjunctions of two columns or more, with their sums."""
-    table, definitions = result.table, result.definitions.every
+    table, definitions = result.table, result.definitions.ordered
     number = 0
     for definition, label, p_value in zip(definitions, table["label"], table["p_adjusted"], strict=True):
         if not p_value * factor <= MAX_SEGMENT_P or number >= MAX_SEGMENTS:
