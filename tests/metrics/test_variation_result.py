@@ -38,7 +38,7 @@ def test_the_result_holds_the_error_and_its_bins(predictions):
     ranks = np.stack(list(table["predicted_ranks"]))[filled]
     assert (np.diff(ranks, axis=1) <= 0).all()
     assert np.isnan(result.interval).all()
-    assert "No interval" in result.method
+    assert "no interval" in result.method
     assert result.p_value > 0.01
     assert result.extra["predicted_ranks"].sum() == pytest.approx(1.0)
 

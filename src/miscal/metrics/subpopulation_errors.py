@@ -51,8 +51,23 @@ def nominal_names(columns: Columns, names: list[str], nominal: Any) -> set[str]:
 class SubpopulationRequest:
     """What is searched, and among what.
 
-    columns : of the rows that are measured; given : how many rows masks and numbers speak of; kept : those of them that
-        are measured, None: all
+    Attributes
+    ----------
+    columns : Columns or None
+        Of the rows that are measured.
+    names : list of str
+        The columns that subpopulations are made from.
+    n_given : int
+        How many rows the user gave, which masks and row numbers refer to.
+    kept_rows : array or None
+        Those of them that are measured; None for all.
+    nominal : object
+        Which columns have no order, as the user gave it.
+    min_rows : int
+        The smallest size of a subpopulation.
+    information : float
+        The least information at which a subpopulation is tested.
+    random_state : int
     """
 
     columns: Columns | None
