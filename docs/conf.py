@@ -43,6 +43,21 @@ MODULES = {
     "miscal.aggregate": "Carriers",
     "miscal.datasets": "Data sets",
 }
+# The classes of results, which no module above offers: a user meets them as what the `by_` functions return.
+RESULTS = {
+    "miscal.results": ("CellResult", "Estimate", "Histogram", "CumulativeCurve"),
+    "miscal.metrics.cell_evaluation": ("WorstCell",),
+    "miscal.metrics.score": ("ScoreResult", "CertainPredictions"),
+    "miscal.metrics.variable": ("VariableResult",),
+    "miscal.metrics.field": ("FieldResult", "CommonShift"),
+    "miscal.metrics.variation": ("VariationResult",),
+    "miscal.metrics.neighbourhood": ("NeighbourhoodResult", "LocalMap", "MapGrid"),
+    "miscal.metrics.subpopulation": ("SubpopulationResult", "DescribedSubpopulation"),
+    "miscal.metrics.specs": ("ClassResult",),
+    "miscal.auditing.periods": ("PeriodResult",),
+}
+# Classes that are only returned: their constructors are not shown.
+RETURNED = {("miscal", "Audit"), ("miscal", "Finding"), ("miscal", "Result")}
 # Names that a how-to uses and no module above offers.
 FURTHER = {
     "miscal.recalibrate.out_of_core": ("fit_to", "apply_to", "load_model"),
@@ -80,6 +95,9 @@ def reference_pages() -> dict[str, str]:
         if names:
             entries = "\n".join(entry(module, name) for name in names)
             pages[module] = f"# {title}\n\n`{module}`\n\n```{{eval-rst}}\n{entries}```\n"
+    entries = "\n".join(entry(module, name) for module, names in RESULTS.items() for name in names)
+    introduction = "What the `by_` functions return; `Result` has what all share, and is described with the data."
+    pages["results"] = f"# Results\n\n{introduction}\n\n```{{eval-rst}}\n{entries}```\n"
     entries = "\n".join(entry(module, name) for module, names in FURTHER.items() for name in names)
     pages["beyond-memory"] = f"# Beyond memory\n\n```{{eval-rst}}\n{entries}```\n"
     pages["command-line"] = command_page()
@@ -122,7 +140,17 @@ def skip_generated(_app: object, _what: str, name: str, _thing: object, skip: bo
     return skip or (name.startswith("set_") and name.endswith("_request")) or name == "get_metadata_routing"
 
 
+def hide_constructor(
+    _app: object, what: str, name: str, _thing: object, _options: object, signature: str, returned: str
+) -> tuple[str, str]:
+    """Show results, audits and findings without the arguments of their constructors: no user calls these."""
+    module, _, class_name = name.rpartition(".")
+    hidden = what == "class" and ((module, class_name) in RETURNED or class_name in RESULTS.get(module, ()))
+    return ("", "") if hidden else (signature, returned)
+
+
 def setup(app: object) -> None:
     """Write the reference before Sphinx looks for pages."""
     app.connect("builder-inited", write_reference)  # type: ignore[attr-defined]
     app.connect("autodoc-skip-member", skip_generated)  # type: ignore[attr-defined]
+    app.connect("autodoc-process-signature", hide_constructor)  # type: ignore[attr-defined]
