@@ -22,7 +22,8 @@ from miscal.aggregate.sample import GatheredRows
 from miscal.aggregate.streaming import largest_residual_rows
 from miscal.aggregate.summary import ColumnSums, Summary, coarsened
 from miscal.aggregate.tally import Tally
-from miscal.auditing.column_choice import is_constant, left_out
+from miscal.auditing.column_choice import is_constant
+from miscal.auditing.exclusions import to_plain
 from miscal.auditing.search.cell_grids import CellGrid, GridId
 from miscal.auditing.search.coded_columns import CodedColumn, smallest_dtype
 from miscal.auditing.search.collect import shown_edges
@@ -34,9 +35,8 @@ from miscal.auditing.search.target_search import RowSearch, TargetSearch
 from miscal.auditing.search.tested_segments import segment_with_sums
 from miscal.cells.partitions import BinPooling, Levels
 from miscal.cells.ranges import grid_quantiles, quantile_edges, shared_edges, united
-from miscal.codes.audit import Family, FindingKind
+from miscal.codes.audit import ExclusionReason, Family, FindingKind, Reason
 from miscal.codes.data import ColumnKind
-from miscal.data.arrays import Plain
 from miscal.data.column_types import column_type
 from miscal.data.columns import Column
 from miscal.data.target import TargetData
@@ -44,6 +44,7 @@ from miscal.metrics import from_sums
 from miscal.metrics.cell_evaluation import grid_edges
 from miscal.metrics.field import FieldResult
 from miscal.metrics.variable import VariableResult
+from miscal.report.model import Excluded
 from miscal.stats.cell_sums import EFFECTIVE_EVENTS, CellSums, Floats
 from miscal.stats.null_model import weights_depend_on_outcome
 
@@ -117,7 +118,7 @@ class AllRows:
         What is compared, and the same in words.
     max_levels : int
         Columns of more levels are excluded.
-    aside : sequence of dict
+    excluded : sequence of Excluded
         Columns excluded so far.
     like : Tally, optional
         The scores of another table, whose recalibration map is used, so that the summaries of both can be added up.
@@ -129,7 +130,7 @@ class AllRows:
     target: str | int
     event: str
     max_levels: int
-    aside: Sequence[Plain]
+    excluded: Sequence[Excluded]
     like: Tally | None = None
 
     def add(
@@ -174,7 +175,8 @@ class AllRows:
         score = added.tallies[score_cells]
         if ranks is not None:
             scores, score = score, coarsened(score, score_edges)
-        unread = (left_out(name, added.rows, reason) for name, reason in added.excluded)
+        too_many = Reason(ExclusionReason.TOO_MANY_LEVELS, {"limit": self.max_levels})
+        excluded = [*self.excluded, *(Excluded(name, added.rows, too_many) for name, _ in added.excluded)]
         variables: dict[str, ColumnSums] = {}
         fields: dict[str, ColumnSums] = {}
         for binning, request in zip(binnings, column_cells, strict=True):
@@ -199,7 +201,7 @@ class AllRows:
             grid=scores,
             variables=variables,
             fields=fields,
-            aside=(*self.aside, *unread),
+            aside=tuple(map(to_plain, excluded)),
             outcome_weights=weights_depend_on_outcome(added.weights),
         )
         return summary, added

@@ -18,8 +18,9 @@ from miscal.aggregate.source import open_source, release_memory
 from miscal.auditing import column_choice
 from miscal.auditing.all_rows import AllRows, collect_on_all_rows
 from miscal.auditing.build_report import report_of
-from miscal.auditing.column_choice import left_out, named
+from miscal.auditing.column_choice import named
 from miscal.auditing.compare import cells_of
+from miscal.auditing.exclusions import of_plain, unusable
 from miscal.auditing.options import MAX_LEVELS, AuditOptions, Progress, ProgressReporter
 from miscal.auditing.periods import (
     PeriodResult,
@@ -49,6 +50,7 @@ from miscal.data.target import pair
 from miscal.data.text_types import in_words
 from miscal.metrics.variable import VariableResult
 from miscal.report.findings import with_noun
+from miscal.report.model import Excluded
 
 __all__ = ["Audit", "audit"]
 
@@ -270,7 +272,7 @@ def search_table(data: Any, options: AuditOptions) -> tuple[SearchResult, AuditO
     roles = rows.roles or roles
     release_memory(rows.predictions.rows)
     unread = [
-        left_out(name, rows.rows, reason) for name, reason in rows.excluded if name not in options.ignore
+        unusable(name, rows.rows, reason) for name, reason in rows.excluded if name not in options.ignore
     ]
     searched = options
     if options.memory is not None:
@@ -311,7 +313,7 @@ def _with_roles(data: Any, source: Any, options: AuditOptions) -> tuple[AuditOpt
 
 
 def _search_rows(
-    predictions: Predictions, options: AuditOptions, unread: Sequence[Plain] = ()
+    predictions: Predictions, options: AuditOptions, unread: Sequence[Excluded] = ()
 ) -> SearchResult:
     """All rows are in memory: evidence is counted as segments are proposed."""
     dated = None if options.time is None else time_column(predictions, options.time)
@@ -328,11 +330,9 @@ def _search_rows(
     if predictions.cluster is None:
         candidates = [grid.column for grid in first.columns]
         candidates += [
-            predictions.columns[entry["where"]]
-            for entry in excluded
-            if options.by is None
-            and len(predictions.columns[entry["where"]].levels) <= options.max_levels
-            and column_choice.is_identifier(predictions.columns[entry["where"]])
+            predictions.columns[column.where]
+            for column in excluded
+            if column.reason.code in column_choice.IDENTIFIERS
         ]
         key = column_choice.suggested(first.context.recalibrated, candidates)
         if key is not None:
@@ -351,7 +351,7 @@ def _rows_fingerprint(predictions: Predictions) -> str:
 
 
 def _search_sample(
-    rows: GatheredRows, source: Any, roles: ColumnRoles, options: AuditOptions, unread: Sequence[Plain]
+    rows: GatheredRows, source: Any, roles: ColumnRoles, options: AuditOptions, unread: Sequence[Excluded]
 ) -> SearchResult:
     """Some of the rows are in memory: evidence for what is proposed on them is collected on all."""
     if roles.cluster is not None:
@@ -371,7 +371,7 @@ def _search_sample(
         target=search.target,
         event=search.context.raw.target,
         max_levels=options.max_levels,
-        aside=[*unread, *excluded],
+        excluded=[*unread, *excluded],
     )
     search, summary, period_sums = collect_on_all_rows(search, all_rows, periods, options.random_state)
     if options.time is not None and period_sums[0] is not None:
@@ -379,12 +379,14 @@ def _search_sample(
         search = search.extended(further_results=[by_time])
     settings = {"sample": {"rows": rows.predictions.rows, "of": rows.rows, "passes": source.passes}}
     about = {"rows": summary.rows, "fingerprint": summary.fingerprint}
-    return SearchResult([search], about, list(summary.aside), settings)
+    return SearchResult(
+        [search], about, [of_plain(entry, entry["rows"]) for entry in summary.aside], settings
+    )
 
 
 def _search_targets(
     predictions: Predictions, options: AuditOptions, *, tested: bool = True
-) -> tuple[list[TargetSearch], list[Plain]]:
+) -> tuple[list[TargetSearch], list[Excluded]]:
     """Everything that the effort allows, on the rows in memory, and the columns that are excluded."""
     columns, excluded = column_choice.chosen_columns(
         predictions, options.by, options.ignore, options.max_levels

@@ -15,7 +15,7 @@ import numpy as np
 
 import miscal
 from miscal.aggregate.in_memory import tally
-from miscal.auditing.column_choice import asked_for
+from miscal.auditing.exclusions import remedy_of
 from miscal.auditing.search.cell_grids import CellGrid
 from miscal.auditing.search.collect import SearchResult
 from miscal.auditing.search.judge import JudgedTarget
@@ -78,7 +78,7 @@ def report_of(
     """
     first = targets[0]
     columns_with_findings = {name for finding in flat(findings) for name in finding.columns}
-    excluded = [_excluded(entry) for entry in search.excluded]
+    excluded = search.excluded
     clean, undetectable = _columns_without_findings(first, columns_with_findings)
     too_small = chain.from_iterable(_untestable_levels(grid, first) for grid in first.columns)
     return AuditReport(
@@ -122,14 +122,6 @@ def _sections(targets: Sequence[JudgedTarget]) -> dict[str, list[ResultView]]:
     return sections
 
 
-def _excluded(entry: Plain) -> Excluded:
-    """A segment or a column that the search set aside."""
-    reason = entry["reason"]
-    if not isinstance(reason, Reason):
-        reason = Reason(ExclusionReason.SENTENCE, {"text": reason})
-    return Excluded(entry["where"], entry["rows"], reason)
-
-
 def _columns_without_findings(
     target: JudgedTarget, columns_with_findings: set[str]
 ) -> tuple[list[CleanColumn], list[Excluded]]:
@@ -170,7 +162,8 @@ def _not_tested(search: TargetSearch, excluded: Iterable[Excluded]) -> list[NotT
     """Everything that was not tested, by its kind and reason; excluded columns first."""
     columns: dict[tuple[str, str, str], list[str]] = {}
     for entry in excluded:
-        key = ("columns", entry.reason_words, asked_for(entry.reason_words))
+        remedy = sentence(remedy_of(entry.reason.code))
+        key = ("columns", entry.reason_words, remedy)
         columns.setdefault(key, []).append(entry.where)
     for left_out in search.not_tested:
         reason = sentence(left_out.reason, limit=left_out.limit)

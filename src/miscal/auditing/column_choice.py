@@ -11,15 +11,19 @@ from typing import Any
 import numpy as np
 
 from miscal.aggregate.source import Source
+from miscal.codes.audit import ExclusionReason, Reason
 from miscal.codes.data import ColumnKind
-from miscal.data.arrays import Array, Plain, named_by
+from miscal.data.arrays import Array, named_by
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import check_named, parameter, refusal
 from miscal.data.predictions import Predictions
 from miscal.data.target import TargetData
+from miscal.report.model import Excluded
 
 # A column with more distinct levels than this share of the rows names rows, not groups.
 IDENTIFIER_SHARE = 0.5
+#: Reasons of columns that may be keys whose rows are not independent.
+IDENTIFIERS = (ExclusionReason.IDENTIFIER_LEVELS, ExclusionReason.IDENTIFIER_NUMBERS)
 Names = Sequence[str]  # of columns
 FEW = 50  # rows or levels below which nothing is taken for an identifier
 NAMED = re.compile(
@@ -29,23 +33,6 @@ NAMED = re.compile(
 # Names that pandas gives to an index when it is written as a column.
 PANDAS = re.compile(r"(Unnamed: ?\d+(_level_\d+)?|__index_level_\d+__|level_\d+)?")
 APART = 1e-6  # scores nearer than this may have become one in a copy
-
-
-def left_out(where: str, rows: int | None, reason: str) -> Plain:
-    """A place or a column that is not judged, as the document lists it."""
-    return {"where": where, "rows": rows, "reason": reason}
-
-
-def asked_for(reason: str) -> str:
-    """How to have a column looked at that was set aside for a reason.
-
-    >>> asked_for("it has more than 1,000 levels")
-    '--max-levels'
-    """
-    if reason.startswith("it has more than"):
-        return "--max-levels"
-    said = ("constant", "an identifier", "an index", "a copy", "the score", "the class")
-    return "--by with its name" if reason.startswith(said) else "a column of numbers, dates or text"
 
 
 def asked_columns(
@@ -94,20 +81,22 @@ def chosen_columns(
     max_levels: int,
     *,
     constants: bool = False,
-) -> tuple[list[Column], list[Plain]]:
-    """The columns to look at, and those set aside with the reason; `constants` keeps those of one value."""
+) -> tuple[list[Column], list[Excluded]]:
+    """The columns to audit, and those that are excluded; `constants` keeps those of one value."""
     known = predictions.columns
     check_named(by or (), known, "the data")
-    chosen, aside = [], []
+    chosen, excluded = [], []
     for column in (known[name] for name in (known if by is None else by) if name not in ignore):
-        reason = f"it has more than {max_levels:,} levels" if len(column.levels) > max_levels else None
-        if by is None:
-            reason = reason or reason_aside(column) or reason_copied(column, predictions)
-        if reason and not (constants and reason == "constant"):
-            aside.append(left_out(column.name, predictions.rows, reason))
+        reason = None
+        if len(column.levels) > max_levels:
+            reason = Reason(ExclusionReason.TOO_MANY_LEVELS, {"limit": max_levels})
+        elif by is None:
+            reason = reason_excluded(column) or reason_copied(column, predictions)
+        if reason and not (constants and reason.code == ExclusionReason.CONSTANT):
+            excluded.append(Excluded(column.name, predictions.rows, reason))
         else:
             chosen.append(column)
-    return chosen, aside
+    return chosen, excluded
 
 
 def is_constant(column: Column) -> bool:
@@ -130,27 +119,29 @@ def is_identifier(column: Column) -> bool:
     return bool(FEW < known.size <= span and is_named and np.unique(known).size == known.size)
 
 
-def reason_aside(column: Column) -> str | None:
+def reason_excluded(column: Column) -> Reason | None:
     """Why a column says nothing about groups: it is constant, names the rows, or is the index of a frame.
 
     >>> from miscal.data.columns import column
-    >>> reason_aside(column("year", [2013, 2013]))
-    'constant'
+    >>> reason_excluded(column("year", [2013, 2013])).code
+    <ExclusionReason.CONSTANT: 'constant'>
     """
     if is_identifier(column):
         if column.nominal:
-            return f"an identifier: {len(column.levels):,} levels"
-        return "an identifier: whole numbers that all differ"
+            return Reason(ExclusionReason.IDENTIFIER_LEVELS, {"levels": len(column.levels)})
+        return Reason(ExclusionReason.IDENTIFIER_NUMBERS)
     if is_constant(column):
-        return "constant"
+        return Reason(ExclusionReason.CONSTANT)
     if column.nominal:
         return None
     if np.isnan(column.values).all():
-        return "all values are missing"
-    return "an index that pandas wrote" if column.integer and PANDAS.fullmatch(column.name) else None
+        return Reason(ExclusionReason.ALL_MISSING)
+    if column.integer and PANDAS.fullmatch(column.name):
+        return Reason(ExclusionReason.PANDAS_INDEX)
+    return None
 
 
-def reason_copied(column: Column, predictions: Predictions) -> str | None:
+def reason_copied(column: Column, predictions: Predictions) -> Reason | None:
     """Why a column is the outcome or the score once more; None for all others, and for tables too small to tell."""
     outcome, score, values = predictions.outcome, predictions.probability, column.values
     if predictions.rows <= FEW or column.missing.any():
@@ -160,15 +151,18 @@ def reason_copied(column: Column, predictions: Predictions) -> str | None:
             return None
         own, names = _texts(column), np.array([*map(str, predictions.classes)], object)
         if np.array_equal(own, names[outcome]):
-            return "a copy of the outcome"
-        return "the class predicted" if np.array_equal(own, names[np.argmax(score, axis=1)]) else None
+            return Reason(ExclusionReason.OUTCOME_COPY)
+        predicted = np.array_equal(own, names[np.argmax(score, axis=1)])
+        return Reason(ExclusionReason.PREDICTED_CLASS) if predicted else None
     if len(column.levels) <= 2 and np.unique(values[:FEW]).size <= 2 and np.unique(values).size == 2:
         second = values == values.max()
         if np.array_equal(second, outcome > 0) or np.array_equal(second, outcome <= 0):
             plain = column.nominal or set(np.unique(values).tolist()) == {0.0, 1.0}
-            return "a copy of the outcome" + ("" if plain else "; if it is a sampling weight, say so")
+            copy, copy_or_weight = ExclusionReason.OUTCOME_COPY, ExclusionReason.OUTCOME_COPY_OR_WEIGHT
+            return Reason(copy if plain else copy_or_weight)
         cut = separated(second, score)
-        return f"the score, thresholded between {cut[0]:.4g} and {cut[1]:.4g}" if cut else None
+        fields = {"low": cut[0], "high": cut[1]} if cut else {}
+        return Reason(ExclusionReason.SCORE_THRESHOLD, fields) if cut else None
     if column.nominal:
         return None
     # It rises, or falls, wherever the score does; some rows are tried first.
@@ -178,7 +172,7 @@ def reason_copied(column: Column, predictions: Predictions) -> str | None:
         own = np.diff(values[rows][order])[apart]
         if own.size < FEW // 5 or not (np.all(own > 0) or np.all(own < 0)):
             return None
-    return "a copy of the score"
+    return Reason(ExclusionReason.SCORE_COPY)
 
 
 def separated(second: Array, score: Array) -> tuple[float, float] | None:

@@ -23,10 +23,10 @@ from miscal.auditing.all_rows import (
 from miscal.auditing.column_choice import (
     Names,
     chosen_columns,
-    left_out,
     named,
     usable_columns,
 )
+from miscal.auditing.exclusions import of_plain, unusable
 from miscal.auditing.options import MAX_LEVELS, AuditOptions
 from miscal.auditing.search.cell_grids import CellGrid
 from miscal.auditing.search.coded_columns import fine_coding
@@ -36,12 +36,14 @@ from miscal.auditing.search.search_context import SearchContext
 from miscal.auditing.search.target_search import TargetSearch
 from miscal.cells.partitions import Ranges
 from miscal.cells.ranges import bin_index
+from miscal.codes.audit import ExclusionReason, Reason
 from miscal.data.arrays import expanded
 from miscal.data.calendar import number_of
 from miscal.data.column_types import column_type
 from miscal.data.errors import refusal
 from miscal.data.target import TargetData, pair
 from miscal.metrics import from_sums
+from miscal.report.model import Excluded
 from miscal.stats.cell_sums import CellSums
 
 MAX_SAMPLED = 200_000  # rows on which the edges of a summary are chosen
@@ -66,8 +68,9 @@ def search_summary_file(path: Path, options: AuditOptions) -> SearchResult:
     search = search_of_sums(search, context, columns, replace(summary, fields=fields), options.random_state)
     search = replace(search, columns=tuple(_centred(grid) for grid in search.columns))
     search = search.extended(not_tested=not_tested_by_effort(search, "tally", [], 0))
-    excluded = [{**entry, "rows": summary.rows} for entry in summary.aside]
-    excluded += [left_out(name, summary.rows, "constant") for name in summary.fields if name not in fields]
+    excluded = [of_plain(entry, summary.rows) for entry in summary.aside]
+    constant = Reason(ExclusionReason.CONSTANT)
+    excluded += [Excluded(name, summary.rows, constant) for name in summary.fields if name not in fields]
     about = {word: summary.about[word] for word in ("outcome", "probability", "weight_column")}
     about |= {"rows": summary.rows, "fingerprint": summary.fingerprint}
     settings = {"effort": "quick", "target": target, "tables": summary.parts}
@@ -138,7 +141,7 @@ def tally_of(
     max_levels = min(max_levels, levels_that_fit(memory, rows.predictions, BYTES_PER_ADDED_LEVEL))
     # A column of one level here (the day) may have others in the tallies that this one is added to.
     columns, aside = chosen_columns(rows.predictions, by, ignore, max_levels, constants=True)
-    unread = [left_out(name, rows.rows, reason) for name, reason in rows.excluded if name not in ignore]
+    unread = [unusable(name, rows.rows, reason) for name, reason in rows.excluded if name not in ignore]
     if like is None:
         grid, edges = None, score_edges(compared)
         coded = (fine_coding(column, compared.weight, compared.count) for column in columns)

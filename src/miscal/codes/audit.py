@@ -77,6 +77,18 @@ class ExclusionReason(StrEnum):
     TOO_FEW_EVENTS = "too few events"
     EVERY_LEVEL_TOO_SMALL = "every level too small"
     SUPPRESSED = "suppressed"
+    TOO_MANY_LEVELS = "too many levels"
+    IDENTIFIER_LEVELS = "identifier levels"
+    IDENTIFIER_NUMBERS = "identifier numbers"
+    CONSTANT = "constant"
+    ALL_MISSING = "all missing"
+    PANDAS_INDEX = "pandas index"
+    OUTCOME_COPY = "outcome copy"
+    OUTCOME_COPY_OR_WEIGHT = "outcome copy or weight"
+    SCORE_COPY = "score copy"
+    SCORE_THRESHOLD = "score threshold"
+    PREDICTED_CLASS = "predicted class"
+    UNUSABLE = "unusable"  # as a reader says, in the field `text`
     SENTENCE = "sentence"  # a reason that is given as its sentence, in the field `text`
 
 
@@ -183,3 +195,6 @@ class Remedy(StrEnum):
     GROUP_CATEGORIES = "group categories"
     FEWER_COLUMNS = "fewer columns"
     SAMPLE_ROWS = "sample rows"
+    MORE_LEVELS = "more levels"
+    NAME_COLUMN = "name column"
+    OTHER_TYPE = "other type"

@@ -77,6 +77,9 @@ templates(
         Remedy.GROUP_CATEGORIES: "audit a column that groups its values into at most {limit} categories",
         Remedy.FEWER_COLUMNS: "--by with fewer columns",
         Remedy.SAMPLE_ROWS: "audit a sample of the rows",
+        Remedy.MORE_LEVELS: "--max-levels",
+        Remedy.NAME_COLUMN: "--by with its name",
+        Remedy.OTHER_TYPE: "a column of numbers, dates or text",
     }
 )
 # In a call of its own: codes of two enums may compare equal, and would be one key of a dictionary.
@@ -86,6 +89,18 @@ templates(
         ExclusionReason.TOO_FEW_EVENTS: "too few rows or events for any outcome to be significant",
         ExclusionReason.EVERY_LEVEL_TOO_SMALL: "each has too few rows or events to be tested alone",
         ExclusionReason.SUPPRESSED: "suppressed: fewer than {below} rows, or such a segment would follow from them",
+        ExclusionReason.TOO_MANY_LEVELS: "it has more than {limit:,} levels",
+        ExclusionReason.IDENTIFIER_LEVELS: "an identifier: {levels:,} levels",
+        ExclusionReason.IDENTIFIER_NUMBERS: "an identifier: whole numbers that all differ",
+        ExclusionReason.CONSTANT: "constant",
+        ExclusionReason.ALL_MISSING: "all values are missing",
+        ExclusionReason.PANDAS_INDEX: "an index that pandas wrote",
+        ExclusionReason.OUTCOME_COPY: "a copy of the outcome",
+        ExclusionReason.OUTCOME_COPY_OR_WEIGHT: "a copy of the outcome; if it is a sampling weight, say so",
+        ExclusionReason.SCORE_COPY: "a copy of the score",
+        ExclusionReason.SCORE_THRESHOLD: "the score, thresholded between {low:.4g} and {high:.4g}",
+        ExclusionReason.PREDICTED_CLASS: "the class predicted",
+        ExclusionReason.UNUSABLE: "{text}",
         ExclusionReason.SENTENCE: "{text}",
     }
 )

@@ -30,6 +30,7 @@ from miscal.metrics.curves import curve_of
 from miscal.metrics.field import FieldResult, by_field
 from miscal.metrics.score import by_score
 from miscal.metrics.variable import VariableResult, by_variable, density_of
+from miscal.report.model import Excluded
 from miscal.stats.isotonic import cross_fitted_score
 from miscal.stats.null_model import choose_null
 
@@ -51,7 +52,7 @@ class SearchResult:
         One for each target.
     about : dict
         What the document says of the data.
-    excluded : list of dict
+    excluded : list of Excluded
         Columns that are not audited.
     settings : dict
         How the table was read, where that matters.
@@ -61,7 +62,7 @@ class SearchResult:
 
     searches: list[TargetSearch]
     about: Plain
-    excluded: list[Plain]
+    excluded: list[Excluded]
     settings: Plain
     notes: list[str] = field(default_factory=list)
 
