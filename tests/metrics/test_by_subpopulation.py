@@ -51,8 +51,8 @@ def test_the_planted_subpopulation_is_found_and_said(rng):
     assert result.p_value == 1 / 200
     assert "state = CA" in result.table["label"][0]
     assert "age <" in result.table["label"][0]
-    assert "beyond noise (p <= 0.005)" in text
-    assert "fewer predicted than happened" in text
+    assert "significant (p <= 0.005)" in text
+    assert "fewer predicted than observed" in text
     assert result.extra["worst"][0]["label"] in text
     paths = by_subpopulation(p, subpopulations=300, simulations=199)
     assert paths.p_value == 1 / 200
@@ -62,7 +62,7 @@ def test_calibrated_says_so(rng):
     p, _ = predictions(rng)
     result = by_subpopulation(p, subpopulations=100, simulations=199)
     assert result.p_value > 0.05
-    assert result.sentence().startswith("No subpopulation is beyond noise.")
+    assert result.sentence().startswith("No subpopulation is significantly miscalibrated.")
     assert result.interval[0] == 0.0
 
 
@@ -395,9 +395,9 @@ def test_the_text_alone_says_which_and_why(rng):
     assert text.startswith(
         f"The worst of {result.settings['tested']} subpopulations is {worst['label']} ({worst['rows']:,} rows; "
     )
-    assert f"{100 * worst['predicted']:.3g}% predicted, {100 * worst['observed']:.3g}% happened" in text
-    assert f"{-worst['interval_off']:,.0f} fewer predicted than happened" in text
-    assert f"pass {result.extra['null_critical']:.1f} once in 20 times: beyond noise (p <= 0.005)" in text
+    assert f"{100 * worst['predicted']:.3g}% predicted, {100 * worst['observed']:.3g}% observed" in text
+    assert f"{-worst['interval_off']:,.0f} fewer predicted than observed" in text
+    assert f"pass {result.extra['null_critical']:.1f} once in 20 times: significant (p <= 0.005)" in text
     assert "would be found" not in text
     assert "state = CA" in worst["label"]
 
@@ -418,7 +418,7 @@ def test_heavy_weights_leave_little_to_judge_and_that_is_said(rng):
     p = Predictions(rng.random(n) < score, score, weight=weight, columns=columns_of(rng, n))
     result = by_subpopulation(p, subpopulations=40, simulations=99)
     assert result.settings["tested"] == 1
-    assert result.sentence().startswith("Only the full population could be judged: ")
+    assert result.sentence().startswith("Only the full population could be tested: ")
     assert f"{result.settings['too_small']:,} more were too small to test" in result.method
     assert "a lower min_information tests more" in result.method
     information = float(np.sum(weight**2 * score * (1 - score)) / weight.max() ** 2)

@@ -82,7 +82,7 @@ def test_the_planted_neighbourhood_is_found_and_named() -> None:
     assert "high b" in label
     assert result.table["gap"][0] > 0.15
     assert result.table["specific"][0]
-    assert "beyond noise" in result.sentence()
+    assert "significant (p" in result.sentence()
     assert "high a" in result.sentence()
 
 

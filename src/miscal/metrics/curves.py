@@ -42,14 +42,15 @@ def smooth(
 
     Parameters
     ----------
-    x, responses : (n,) and (n,) or (n, m), finite: a column's numbers are, and so are predictions and outcomes
+    x, responses : array-like of shape (n,) and (n,) or (n, m)
+        Finite numbers.
         All responses share windows and are done in one sweep.
-    weight : (n,), optional
+    weight : array-like of shape (n,), default=None
         Sampling weights above 0, multiplied into the local weights; only their ratios matter.
         The window counts rows, not weight.
-    count : (n,) of whole numbers, optional
+    count : array-like of int of shape (n,), default=None
         A row that stands for several equal rows: the result is that of the repeated rows.
-    cluster : (n,) of codes, optional
+    cluster : array-like of int of shape (n,), default=None
         Rows of one cluster may depend on each other; of use with `se="robust"` alone.
     grid : int or array
         Number of equally spaced points between the `trim` and 1 - `trim` quantiles of x, or the points themselves.
@@ -127,10 +128,14 @@ class VariableCurve:
     ----------
     grid : values of the variable
     observed, predicted, gap : the curves; gap = predicted - observed
-    worst_value, worst_gap : where the gap is largest in size, and its signed size there (VCE at v*)
-    p_value : of the walk ordered by the variable, which needs no smoothing
-    consistent : "over" or "under" where the gap has one sign along the whole grid (Definition 5.3), else None
-    left_out : rows whose value is missing
+    worst_value, worst_gap : float
+        Where the gap is largest in size, and its signed size there (VCE at v*).
+    p_value : float
+        Of the cumulative differences along the variable, which need no smoothing.
+    consistent : {"over", "under"} or None
+        The sign of the gap where it is the same along the whole grid (Definition 5.3).
+    left_out : int
+        Rows whose value is missing.
     """
 
     grid: Array
@@ -181,13 +186,16 @@ def variable_calibration_curve(
 
     Parameters
     ----------
-    variable : (n,) numbers or dates; rows where it is missing are left out and counted
+    variable : array-like of shape (n,)
+        Numbers or dates; rows where it is missing are left out and counted.
     span, degree, grid, trim, se, robust_iterations, band
         Of the local regression: share of rows in a window, degree of the local polynomial, number of grid points
         between the `trim` and 1 - `trim` quantiles (or the points), "robust" or "constant" standard errors,
         re-weightings against outliers, "pointwise" or "simultaneous" bands.
-    level : of the bands
-    target, correct, sample_weight : as in `expected_calibration_error`
+    level : float, default=0.95
+        Coverage of the bands.
+    target, correct, sample_weight
+        As in `expected_calibration_error`.
 
     Examples
     --------

@@ -59,16 +59,25 @@ def field_calibration_error(
 
     Parameters
     ----------
-    y_true : (n,) booleans, 0/1, or class numbers 0..K-1
-    y_prob : (n,) probability of class 1, (n, 2), or (n, K) with rows that sum to 1
-    field : (n,) values of any kind, or several fields to cross
+    y_true : array-like of shape (n,)
+        Outcomes: booleans, 0 and 1, or class numbers from 0 to K - 1.
+    y_prob : array-like of shape (n,) or (n, K)
+        Probability of class 1, or of each class; rows of several classes sum to 1.
+    field : array-like of shape (n,), or several
+        Categories of any kind, or several columns to cross.
         A list of scalars is one field, a list of arrays (or a frame) is crossed: combinations that occur are levels.
         Small whole numbers are used as they are, without being sorted or hashed.
-    bins : number of equal-support ranges, or edges, into which numeric fields are cut; None: each number is a level
-    norm : "l1", "l2" (root of the weighted mean square), "max", or any p >= 1
-    target : "auto", "positive", "top" (confidence against correctness), or a class against the rest
-    sample_weight : (n,) sampling weights; rows of weight 0 are ignored
-    response : "binary"; "real" or "count" where outcomes and predictions are any numbers, or counts and their means
+    bins : int or array-like, default=None
+        Number of ranges of equal support into which numeric columns are cut, or their edges; None: each number is a
+        category.
+    norm : {"l1", "l2", "max"} or float, default="l1"
+        How gaps are averaged: "l2" is the root of the weighted mean square; a number is any p of at least 1.
+    target : {"auto", "positive", "top"} or int or str, default="auto"
+        The positive class, the most probable class (confidence against correctness), or a class against the rest.
+    sample_weight : array-like of shape (n,), default=None
+        Sampling weights; rows of weight 0 are ignored.
+    response : {"binary", "real", "count"}, default="binary"
+        "real" where outcomes and predictions are any numbers, "count" where they are counts and their means.
 
     Examples
     --------
@@ -104,8 +113,9 @@ def field_relative_calibration_error(
 
     Parameters
     ----------
-    epsilon : above 0; used with ``zero="epsilon"`` alone
-    zero : "epsilon" or "drop"
+    epsilon : float, default=0.01
+        Above 0; used with ``zero="epsilon"`` only.
+    zero : {"epsilon", "drop"}, default="epsilon"
         What becomes of levels without events. NaN, with a warning, where "drop" leaves none.
 
     Notes
@@ -250,7 +260,7 @@ def by_field(
 
     - shrunken, shrunken_low, shrunken_high: the gap drawn towards its parent's (or that of all rows) by as much as its
       noise asks for (empirical Bayes), and the 95% interval of each by itself. Order levels by it: a level of 12 rows
-      does not head the list by luck;
+      does not head the list by chance;
     - difference, difference_p, difference_adjusted: what is left of the gap once all predictions are shifted in
       log-odds by one number so that their total is right. It sets a level apart from the others, not from zero.
 
@@ -259,11 +269,15 @@ def by_field(
 
     Parameters
     ----------
-    field : name of a column, or several to cross
-    parent : name of the column the field is nested in; several from the outermost to the nearest, such as
+    field : str or sequence of str
+        Name of a column, or several to cross.
+    parent : str or sequence of str, default=None
+        Name of the column that the field is nested in; several from the outermost to the nearest, such as
         ["country", "advertiser"]. A level is then its place in the hierarchy, "Acme > summer sale".
-    bins : ranges into which numeric columns are cut; None: each number is a level
-    norm, target, null, random_state : see `by_score`
+    bins : int or array-like, default=None
+        Ranges into which numeric columns are cut; None: each number is a category.
+    norm, target, null, random_state
+        As in `by_score`.
 
     Examples
     --------

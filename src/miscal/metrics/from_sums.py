@@ -5,7 +5,8 @@ fine grid of the key: a walk is exact at the borders of its cells, and the score
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -147,11 +148,28 @@ def grid_rows(grid: Tally) -> TargetData:
     return TargetData(mean, observed, count=np.rint(size).astype(np.int64))
 
 
+@dataclass(frozen=True, eq=False)
+class CellMeans(TargetData):
+    """The means of cells as rows, whose weight in variances is the sum of their rows' squared weights.
+
+    Attributes
+    ----------
+    squared_weight : array
+    """
+
+    squared_weight: Array | None = None
+
+    @cached_property
+    def second(self) -> Array | None:
+        """Weight of a cell in variances."""
+        return self.squared_weight
+
+
 def grid_means(grid: Tally, noise: NullModel) -> TargetData:
     """Predicted and observed mean of each cell, as one row; its weight squared is that of its rows."""
-    rows = TargetData(grid.mean_predicted, grid.mean_observed, grid.weight, units=noise.units)
-    rows.__dict__["second"] = grid.weight2
-    return rows
+    return CellMeans(
+        grid.mean_predicted, grid.mean_observed, grid.weight, units=noise.units, squared_weight=grid.weight2
+    )
 
 
 def grid_kuiper_test(grid: Tally, null_model: NullModel, random_state: int) -> KuiperTest | None:

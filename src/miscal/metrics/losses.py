@@ -33,10 +33,14 @@ class Decomposition(Record):
 
     Attributes
     ----------
-    score : mean loss of the predictions
-    miscalibration : what an isotonic recalibration of these rows would save (CORP; at least 0)
-    discrimination : how much better the recalibrated predictions are than the overall rate
-    uncertainty : mean loss of the overall rate
+    score : float
+        Mean loss of the predictions.
+    miscalibration : float
+        What an isotonic recalibration of these rows would save (CORP); at least 0.
+    discrimination : float
+        How much better the recalibrated predictions are than the overall rate.
+    uncertainty : float
+        Mean loss of the overall rate.
     """
 
     score: float
@@ -114,7 +118,7 @@ def log_loss(y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_wei
 
 
 def _of_the_truth(inputs: MetricInput, target: str | int) -> Array:
-    """The probability that each row gave to what happened."""
+    """The probability that each row gave to the outcome that was observed."""
     p = inputs.predictions
     if p.probability.ndim == 2 and target == "auto":
         return np.take_along_axis(p.probability, p.outcome[:, None].astype(int), 1)[:, 0]
@@ -238,10 +242,14 @@ class SlopeIntercept:
 
     Attributes
     ----------
-    slope : of the outcome's logit on the predicted logit; 1 is right, below 1 the predictions are too extreme
-    intercept : at that slope
-    in_the_large : intercept when the slope is held at 1; 0 is right, below 0 the predictions are too high
-    ratio : predicted / observed events; 1 is right (its inverse is the O/E ratio)
+    slope : IntervalEstimate
+        Of the outcome's logit on the predicted logit: 1 for calibrated predictions, below 1 where they are too extreme.
+    intercept : IntervalEstimate
+        At that slope.
+    in_the_large : IntervalEstimate
+        Intercept at a slope of 1: 0 for calibrated predictions, below 0 where they are too high.
+    ratio : IntervalEstimate
+        Predicted over observed events: 1 for calibrated predictions; its inverse is the O/E ratio.
     """
 
     slope: IntervalEstimate

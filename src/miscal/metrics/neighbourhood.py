@@ -92,13 +92,13 @@ class NeighbourhoodResult(Result):
         place = f"{worst['label']}, scores {worst['score_low']:.3g} to {worst['score_high']:.3g}"
         mean = ".4g" if self.settings["target"] in MEANS else ".1%"
         compared = (
-            f"{worst['predicted']:{mean}} predicted, {worst['observed']:{mean}} happened. "
+            f"{worst['predicted']:{mean}} predicted, {worst['observed']:{mean}} observed. "
             f"That is {abs(worst['deviations']):.1f} standard errors, where the largest of {self.settings['tested']:,} "
             f"neighbourhoods would pass {self.critical:.1f} once in 20 times"
         )
-        opening, verdict = "", "beyond noise"
+        opening, verdict = "", "significant"
         if self.p_value > REAL:
-            opening, verdict = "No neighbourhood is beyond noise. ", "within noise"
+            opening, verdict = "No neighbourhood is significantly miscalibrated. ", "not significant"
         significance = f"{verdict} (p {p_text(self.p_value, self.settings['draws'])})"
         place += f" (about {worst['effective_rows']:,.0f} rows)"
         return f"{opening}The worst neighbourhood is {place}: {compared}: {significance}. {error}"
@@ -123,7 +123,7 @@ def by_neighbourhood(
     random_state: int = 0,
     device: str = "auto",
 ) -> NeighbourhoodResult:
-    r"""Local calibration: the worst soft neighbourhood, whether it is beyond noise, and what sets it apart in words.
+    r"""Local calibration: the worst soft neighbourhood, whether it is significant, and what sets it apart in words.
 
     The value is `maximum_local_calibration_error` of features made from the columns. Its p-value is that of the largest
     studentised gap,
@@ -136,23 +136,29 @@ def by_neighbourhood(
 
     Parameters
     ----------
-    p : Predictions; or a frame or a path, with outcome=, probability= and the rest of what `miscal.read` takes
-    columns : names (None: all), or (n, d) numbers
+    p : Predictions, or a frame or a path
+        A frame or a path needs outcome=, probability= and what else `miscal.read` takes.
+    columns : str, sequence of str or array of shape (n, d), default=None
+        Names of columns, or features; None for all columns.
         What makes rows near each other. Numbers are standardised, two levels of a category are as far apart as one
         standard deviation, a missing value is a level; the kernel's d is the number of columns. An array is used as
         features (and standardised unless ``scale=None``).
-    bandwidth : float
-    reduce : None or "pca"
+    bandwidth : float, default=0.2
+        Scale of the distance between features.
+    reduce : {None, "pca"}, default=None
         Reduce the features to principal components first; d is then the number of dimensions.
-    dimensions : int, optional
+    dimensions : int, default=None
         Of the reduction: 20 where not given (the paper: 20 for tables, 50 for images).
-    scale : "standard" or None
-    bins, strategy, kernel, device : as in `local_calibration_error`
-    simulations : int
+    scale : {"standard", None}, default="standard"
+        Whether numbers are standardised.
+    bins, strategy, kernel, device
+        As in `local_calibration_error`.
+    simulations : int, default=999
         Simulated data sets at most; it stops early once 20 of them reached the data's maximum.
     min_information : float
         Neighbourhoods with (Σk²w²p(1-p))² / Σk⁴w⁴p(1-p) below this are too small to judge and not tested.
-    target, null, random_state : as in the other results
+    target, null, random_state
+        As in `by_score`.
 
     Returns
     -------

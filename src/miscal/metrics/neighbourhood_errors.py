@@ -185,22 +185,37 @@ def local_calibration_error(
 
     Parameters
     ----------
-    y_true : (n,) booleans, 0/1, or class numbers 0..K-1
-    y_prob : (n,) probability of class 1, (n, 2), or (n, K) with rows that sum to 1
-    features : (n, d) array or numeric frame, used as given, never scaled here; for ``kernel="group"`` labels
-    bandwidth : number above 0, or several; infinity is allowed
-    bins : number of bins of the score, or increasing edges
-    strategy : "uniform" (equal width over [0, 1]) or "quantile" (equal support)
-    kernel : "laplacian", "gaussian" (:math:`\exp(-\lVert x - x'\rVert_2^2 / (2 d \gamma^2))`), "group" (1 for rows
-        whose features are all equal, else 0), or a function of (a, d) and (b, d) features that gives (a, b) weights
-        of 0 or more; the last two know no bandwidth
-    signed : keep the sign: positive where too much is predicted
-    leave_one_out : leave each row out of its own neighbourhood
-    queries : (probabilities, features) of rows at which to evaluate in place of the data; their bins are the data's
-    target : "top" (confidence against correctness), "auto", "positive", or a class against the rest
-    sample_weight : (n,) sampling weights; rows of weight 0 are ignored, and their error is NaN
-    device : "auto", "cpu" or "cuda"; where pairs are computed
-    response : "binary"; "real" or "count" where outcomes and predictions are any numbers, or counts and their means
+    y_true : array-like of shape (n,)
+        Outcomes: booleans, 0 and 1, or class numbers from 0 to K - 1.
+    y_prob : array-like of shape (n,) or (n, K)
+        Probability of class 1, or of each class; rows of several classes sum to 1.
+    features : array-like of shape (n, d)
+        Numbers, used without scaling; for ``kernel="group"`` labels.
+    bandwidth : float or sequence of float
+        Above 0; infinity is allowed.
+    bins : int or array-like
+        Number of bins of the score, or their increasing edges.
+    strategy : {"uniform", "quantile"}
+        Bins of equal width over [0, 1], or of equal support.
+    kernel : {"laplacian", "gaussian", "group"} or callable, default="laplacian"
+        "gaussian" is :math:`\exp(-\lVert x - x'\rVert_2^2 / (2 d \gamma^2))`; "group" is 1 for rows whose features are
+        all equal, else 0. A function takes features (a, d) and (b, d) and returns weights (a, b) of 0 or more. The last
+        two have no bandwidth.
+    signed : bool, default=False
+        Whether the sign is kept: positive where too much is predicted.
+    leave_one_out : bool, default=False
+        Whether each row is left out of its own neighbourhood.
+    queries : (array, array), default=None
+        Probabilities and features of rows at which the error is evaluated in place of the data; their bins are the
+        data's.
+    target : {"top", "auto", "positive"} or int or str, default="top"
+        The most probable class (confidence against correctness), the positive class, or a class against the rest.
+    sample_weight : array-like of shape (n,), default=None
+        Sampling weights; rows of weight 0 are ignored, and their error is NaN.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where pairs of rows are computed.
+    response : {"binary", "real", "count"}, default="binary"
+        "real" where outcomes and predictions are any numbers, "count" where they are counts and their means.
         (with ``target="auto"``; bins of equal width then reach from the smallest to the largest prediction)
 
     Returns

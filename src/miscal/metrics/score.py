@@ -148,10 +148,14 @@ def by_score(
 
     Parameters
     ----------
-    p : Predictions; or a frame or a path, with outcome=, probability= and the rest of what `miscal.read` takes
-    bins, strategy, norm, target : as in `expected_calibration_error`; equal support by default
-    null : "bernoulli" or "residual"
-    random_state : seed of the simulation
+    p : Predictions, or a frame or a path
+        A frame or a path needs outcome=, probability= and what else `miscal.read` takes.
+    bins, strategy, norm, target
+        As in `expected_calibration_error`; bins have equal support by default.
+    null : {"bernoulli", "residual"}, default="bernoulli"
+        The null model: outcomes drawn from the predictions, or residuals with random signs.
+    random_state : int, default=0
+        Seed of the simulation.
 
     Returns
     -------

@@ -87,18 +87,28 @@ def expected_calibration_error(
 
     Parameters
     ----------
-    y_true : (n,) booleans, 0/1, or class numbers 0..K-1
-    y_prob : (n,) probability of class 1, (n, 2), or (n, K) with rows that sum to 1
-    bins : number of bins, or increasing edges (the end bins catch what lies outside)
-    strategy : "uniform" (equal width over `range`) or "quantile" (equal support; ties are never split)
+    y_true : array-like of shape (n,)
+        Outcomes: booleans, 0 and 1, or class numbers from 0 to K - 1.
+    y_prob : array-like of shape (n,) or (n, K)
+        Probability of class 1, or of each class; rows of several classes sum to 1.
+    bins : int or array-like
+        Number of bins, or their increasing edges; the first and the last bin catch what lies outside.
+    strategy : {"uniform", "quantile"}, default="uniform"
+        Bins of equal width over `range`, or of equal support; ties are never split.
         "quantile" gives what is also called the adaptive ECE.
-    norm : "l1", "l2" (root of the weighted mean square), "max", or any p >= 1
+    norm : {"l1", "l2", "max"} or float, default="l1"
+        How gaps are averaged: "l2" is the root of the weighted mean square; a number is any p of at least 1.
         "l2" gives the root mean squared calibration error (RMSCE), "max" the maximum calibration error.
-    target : "auto", "positive", "top" (confidence against correctness), or a class against the rest
-    bin_on : (n,) values that define the bins in place of the predicted value
-    correct : (n,) observed values in place of those computed
-    sample_weight : (n,) sampling weights; rows of weight 0 are ignored
-    response : "binary"; "real" or "count" where outcomes and predictions are any numbers, or counts and their means:
+    target : {"auto", "positive", "top"} or int or str, default="auto"
+        The positive class, the most probable class (confidence against correctness), or a class against the rest.
+    bin_on : array-like of shape (n,), default=None
+        Values that define the bins in place of the predicted value.
+    correct : array-like of shape (n,), default=None
+        Observed values in place of those of the outcomes.
+    sample_weight : array-like of shape (n,), default=None
+        Sampling weights; rows of weight 0 are ignored.
+    response : {"binary", "real", "count"}, default="binary"
+        "real" where outcomes and predictions are any numbers, "count" where they are counts and their means:
         bins of equal width then reach from the smallest to the largest prediction unless `range` is given
 
     Examples
@@ -365,7 +375,8 @@ def mean_kernel_calibration_error(
 
     Parameters
     ----------
-    bandwidth : h, the scale on which scores are taken together
+    bandwidth : float
+        The scale h on which scores are taken together.
 
     Examples
     --------
@@ -401,7 +412,7 @@ def kuiper_calibration_error(
     ----------
     y_true, y_prob, target, sample_weight
         As in `expected_calibration_error`.
-    order_by : (n,) numbers
+    order_by : array-like of shape (n,), default=None
         Order the rows by this in place of the score: the walk along a variable.
     response : {"binary", "real", "count"}
         "real", "count": outcomes and predictions are any numbers, or counts and their means.

@@ -75,11 +75,14 @@ def measure(p: Any, *specs: Spec, **read_options: Any) -> list[Result]:
 
     Parameters
     ----------
-    p : Predictions, a path (a file, a folder, a pattern), a frame of any library, a lazy or a Spark frame
-    specs : Score(...), Variable("age"), Field("state"), ...
-    read_options : for a table, what `miscal.read` takes (outcome=, probability=, ...), and memory="1GB", a ceiling. Of
-        a table that does not fit, a sample of as many rows as may be is taken: edges are chosen on it, and score,
-        variables and fields are measured on all rows; what needs rows is that of the sample, and says so
+    p : Predictions, or a frame or a path
+        A path is a file, a folder or a pattern; a frame is of any library, lazy or of Spark.
+    *specs : Spec
+        ``Score(...)``, ``Variable("age")``, ``Field("state")``, ...
+    **read_options
+        For a table, what `miscal.read` takes (outcome=, probability=, ...), and memory="1GB", a limit. Of a table
+        that does not fit, as large a sample as possible is taken: edges are chosen on it, and score, variables and
+        fields are measured on all rows. What needs the rows themselves is that of the sample, and its method says so.
 
     Examples
     --------
@@ -171,8 +174,9 @@ def by_class(p: Predictions, spec: Any = None) -> ClassResult:
 
     Parameters
     ----------
-    p : Predictions; or a frame or a path, with outcome=, probability= and the rest of what `miscal.read` takes
-    spec : Score(...)
+    p : Predictions, or a frame or a path
+        A frame or a path needs outcome=, probability= and what else `miscal.read` takes.
+    spec : Score, default=None
         How rows are pooled, by the class's own probability; its `target` is passed over.
 
     Returns

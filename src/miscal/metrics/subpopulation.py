@@ -146,12 +146,13 @@ class SubpopulationResult(Result):
 
     def _opening(self, worst: DescribedSubpopulation, tested: int) -> str:
         format_mean = "{:.4g}".format if self.settings["target"] in MEANS else percent
-        means = f"{format_mean(worst.predicted)} predicted, {format_mean(worst.observed)} happened"
+        means = f"{format_mean(worst.predicted)} predicted, {format_mean(worst.observed)} observed"
         where = f"{worst.label} ({worst.rows:,} rows; {means})"
         if tested == 1:
-            return f"Only the full population could be judged: {excess(worst)} ({means})."
+            return f"Only the full population could be tested: {excess(worst)} ({means})."
         if self.p_value > REAL:
-            return f"No subpopulation is beyond noise. The worst of {tested:,} is {where}: {excess(worst)}."
+            opening = "No subpopulation is significantly miscalibrated."
+            return f"{opening} The worst of {tested:,} is {where}: {excess(worst)}."
         return f"The worst of {tested:,} subpopulations is {where}: {excess(worst)}."
 
     def _missed(self, worst: DescribedSubpopulation) -> str:
@@ -170,7 +171,7 @@ class SubpopulationResult(Result):
             f", where {subject} would be {self.null_mean:.1f} on average for calibrated predictions and pass "
             f"{self.null_critical:.1f} once in 20 times"
         )
-        verdict = ": beyond noise" if self.p_value <= REAL else ": within noise"
+        verdict = ": significant" if self.p_value <= REAL else ": not significant"
         return f"{text}{compared}{verdict} (p {p_text(self.p_value, self.settings.get('draws'))})."
 
 
@@ -187,10 +188,10 @@ def excess(worst: DescribedSubpopulation) -> str:
     """How many more or fewer were predicted, and in which range of scores."""
     off = worst.interval_off
     if not off:
-        return "as many predicted as happened"
+        return "as many predicted as observed"
     amount = f"{abs(off):,.0f}" if abs(off) >= 10 else f"{abs(off):.2g}"
     weighted = " (weighted)" if worst.weighted else ""
-    direction = "more predicted than happened" if off > 0 else "fewer predicted than happened"
+    direction = "more predicted than observed" if off > 0 else "fewer predicted than observed"
     place = f"with scores from {worst.score_low:.3g} to {worst.score_high:.3g}"
     return f"{amount} {direction}{weighted} among its rows {place}"
 
@@ -221,11 +222,11 @@ def by_subpopulation(
 
     Parameters
     ----------
-    columns : names
+    columns : str or sequence of str, default=None
         What subpopulations are made from; None: all columns.
     subpopulations
         As in `multicalibration_error`.
-    simulations : int
+    simulations : int, default=999
         0: no p-value.
     min_size, nominal
         As in `multicalibration_error`.
@@ -247,7 +248,7 @@ def by_subpopulation(
     SubpopulationResult
         Its table has a row a subpopulation, worst first: label, rows, weight, predicted, observed, gap, kuiper (D),
         deviation (σ), deviations (D/σ), scaled (M_k), expected (1.6 σ), the scores between which the range is attained
-        and how many more were predicted than happened there (interval_off), detectable, p_adjusted.
+        and how many more were predicted than observed there (interval_off), detectable, p_adjusted.
 
     Examples
     --------
@@ -457,9 +458,9 @@ def subpopulation_curve(rows: Ordered, members: Array, units: Units, points: int
     score, ones = np.abs(signed), np.ones(signed.size)
     weight, second = (values[members] if values.size else ones for values in (rows.weight, rows.second))
     if rows.observed.size:  # the noise of outcomes that are no events is what they show
-        happened = rows.observed[members]
-        variance = second * (happened - score) ** 2
+        observed = rows.observed[members]
+        variance = second * (observed - score) ** 2
     else:
-        happened = ~np.signbit(signed)
+        observed = ~np.signbit(signed)
         variance = second * score * (1.0 - score)
-    return cumulative_curve(score, weight, weight * happened, variance, units, points=points)
+    return cumulative_curve(score, weight, weight * observed, variance, units, points=points)

@@ -181,7 +181,7 @@ def multicalibration_error(
     ----------
     y_true, y_prob, target, sample_weight
         As in `expected_calibration_error`.
-    features : (n,) or (n, d) array, frame of any library, or mapping of name to values
+    features : array-like of shape (n,) or (n, d), or mapping of str to array-like
         What subpopulations are made from. Missing values are a level of their own.
     subpopulations : int, or the subpopulations themselves
         A number: that many by Algorithm 1 (fewer where there are no more), corrected as described in the docs; or
@@ -192,7 +192,7 @@ def multicalibration_error(
     min_information : float
         Leave out subpopulations with Σw²p(1-p) below this times their largest squared weight; of real responses and
         counts, generated subpopulations of fewer than four times as many rows.
-    nominal : names, positions, or a truth value for each column
+    nominal : sequence of str, int or bool, default=None
         Columns whose values have no order. None: texts, categories and truth values; whole numbers have an order.
     normalise : bool
         False: the largest D_k, without the scale ("multi-ablate" in the paper).
@@ -282,7 +282,7 @@ def proportional_weights(y_prob: Any, *, rho: float = 0.01, regularise: str = "m
 
     Parameters
     ----------
-    y_prob : (n,) or (n, 2) probabilities
+    y_prob : array-like of shape (n,) or (n, 2)
         Of two columns the second is used.
     rho : float
         Above 0. Not used where `regularise` is "none".

@@ -61,14 +61,20 @@ def variable_calibration_error(
     ----------
     y_true, y_prob, target, correct, sample_weight
         As in `expected_calibration_error`; the paper uses ``target="top"``.
-    variable : (n,) numbers, dates, booleans or levels; or (n, d), a frame or a matrix: the ranges are crossed
+    variable : array-like of shape (n,) or (n, d)
+        Numbers, dates, booleans or categories; of several columns the ranges are crossed.
         Missing values are a range of their own. Levels are cells as they are.
-    bins : number of ranges (of each column), or increasing edges
+    bins : int or array-like, default=10
+        Number of ranges of each column, or their increasing edges.
         Where there are no more distinct values than bins, each is a range.
-    strategy : "quantile" (equal edges are merged, ties never split) or "uniform" over `range`
-    range : (low, high) of uniform ranges; the variable's smallest and largest value by default
-    norm : "l1", "l2", "max", or any p >= 1
-    response : "binary"; "real" or "count" where outcomes and predictions are any numbers, or counts and their means
+    strategy : {"quantile", "uniform"}, default="quantile"
+        Ranges of equal support (equal edges are merged, ties are never split), or of equal width over `range`.
+    range : (float, float), default=None
+        Ends of uniform ranges; the variable's smallest and largest value by default.
+    norm : {"l1", "l2", "max"} or float, default="l1"
+        How gaps are averaged: "l2" is the root of the weighted mean square; a number is any p of at least 1.
+    response : {"binary", "real", "count"}, default="binary"
+        "real" where outcomes and predictions are any numbers, "count" where they are counts and their means.
 
     Examples
     --------
@@ -316,7 +322,8 @@ def rank_variables(
 
     Parameters
     ----------
-    frame : frame of any library, dict of columns, or (n, d) matrix
+    frame : frame, dict of arrays, or array of shape (n, d)
+        The columns that are ranked.
 
     Returns
     -------

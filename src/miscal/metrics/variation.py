@@ -58,22 +58,29 @@ def variation_calibration_error(
 
     Parameters
     ----------
-    y_true : (n,) class numbers
-    y_prob : (n, K) with rows that sum to 1 within 1e-4, never renormalised; (n,) means [1 - p, p]
-    variation : measure V
+    y_true : array-like of shape (n,)
+        Class numbers.
+    y_prob : array-like of shape (n, K) or (n,)
+        Rows sum to 1 within 1e-4 and are never renormalised; (n,) means [1 - p, p].
+    variation : str or callable, default="entropy"
+        The measure V:
         "entropy" (to the base K), "confidence" (the first rank's share: the error is then the expected calibration
         error of the top label, exactly), "variation_ratio" (Wilcox: K/(K-1)·(1 - max)), "qualitative_variation"
         (K/(K-1)·(1 - Σp²)), or a callable of ranked shares (m, K) that returns (m,).
-    bins : number of bins, or increasing edges (the end bins catch what lies outside)
-    strategy : "uniform" (equal width over `range`) or "quantile" (equal support; ties are never split)
-    range : (low, high)
+    bins : int or array-like
+        Number of bins, or their increasing edges; the first and the last bin catch what lies outside.
+    strategy : {"uniform", "quantile"}, default="uniform"
+        Bins of equal width over `range`, or of equal support; ties are never split.
+    range : (float, float), default=None
         None: [1/K, 1] for the confidence, [0, 1] for the other names, the smallest to the largest value of a callable.
-    norm : "l1", "l2" (root of the weighted mean square), "max", or any p >= 1
-    bias_correction : bool
+    norm : {"l1", "l2", "max"} or float, default="l1"
+        How gaps are averaged: "l2" is the root of the weighted mean square; a number is any p of at least 1.
+    bias_correction : bool, default=False
         Frequencies have a lower entropy than what they estimate, by about (K-1)/(2 n_b ln K). True adds Miller and
         Madow's correction (m - 1)/(2 n_b ln K), m the ranks that occurred in the bin and n_b its rows, with weights
         (Σw)²/Σw²; qualitative variation is multiplied by n_b/(n_b - 1).
-    sample_weight : (n,) sampling weights; rows of weight 0 are ignored
+    sample_weight : array-like of shape (n,), default=None
+        Sampling weights; rows of weight 0 are ignored.
 
     Notes
     -----
@@ -191,12 +198,16 @@ def by_variation(
 
     Parameters
     ----------
-    p : Predictions; or a frame or a path, with outcome=, probability= and the rest of what `miscal.read` takes
-    variation, bins, strategy, range, norm, bias_correction : as in `variation_calibration_error`
-    target : "auto"
+    p : Predictions, or a frame or a path
+        A frame or a path needs outcome=, probability= and what else `miscal.read` takes.
+    variation, bins, strategy, range, norm, bias_correction
+        As in `variation_calibration_error`.
+    target : {"auto"}, default="auto"
         The ranks of all classes are compared: there is no other target.
-    null : "bernoulli" or "residual"
-    random_state : seed of the simulation
+    null : {"bernoulli", "residual"}, default="bernoulli"
+        The null model: outcomes drawn from the predictions, or residuals with random signs.
+    random_state : int, default=0
+        Seed of the simulation.
 
     Returns
     -------

@@ -116,7 +116,7 @@ class Cumulative(View):
         self.draw_zero_line()
         self.ax_.set_xlim(0, 1)
         across = "Rows, from the lowest score to the highest"
-        self.label_axes(across, "Predicted minus happened, so far", rates="xy", **words)
+        self.label_axes(across, "Cumulative predicted minus observed", rates="xy", **words)
 
 
 class ScoreDisplay(Display):
@@ -232,7 +232,7 @@ class CurveView(View):
 
     For the top label the error is drawn, one minus confidence and one minus correctness, as in the paper; otherwise
     the rate of the event. The shaded stretch is the range in which the walk along the variable moves most, where that
-    is beyond noise; the bars beneath show where the rows are.
+    is significant; the bars beneath show where the rows are.
     """
 
     needs, part = "a curve, of one numeric column", "curve"
@@ -321,7 +321,7 @@ class VariableDisplay(Display):
 
 
 class Classes(View):
-    """Error of each class, the largest first, with its noise floor; beyond noise in colour."""
+    """Error of each class, the largest first, with its noise floor; significant ones in colour."""
 
     columns = ("class", "error", "noise_floor", "p_adjusted")
     size, a_row, most = (6.0, 1.2), 0.24, 25
@@ -335,7 +335,7 @@ class Classes(View):
         floor, error = drawn["noise_floor"], drawn["error"]
         tint = np.where(drawn["p_adjusted"] <= 0.05, OVER, QUIET)
         names = [short(name) for name in drawn["class"]]
-        dots = {"label": "Error (in colour: beyond noise)"} | style
+        dots = {"label": "Error (in colour: significant)"} | style
         at = self.draw_rows(names, error, (floor, error), tint, **dots)
         self.ax_.plot(floor, at, "|", color=INK, markersize=8, label="Noise floor")
         self.ax_.set_xlim(left=0)
@@ -348,7 +348,7 @@ class Classes(View):
 class Periods(View):
     """Predicted minus observed of every period with its simultaneous interval; steps that changed are named.
 
-    The band is where noise alone keeps each period 95 times in 100. Rows without a date are left out.
+    The band holds 95% of the periods of a calibrated model. Rows without a date are left out.
     """
 
     columns = (

@@ -18,8 +18,8 @@ from miscal.data.responses import RESPONSES
 from miscal.results import Histogram, Result, Table
 
 # Told apart by every common kind of colour blindness, in print and on both backgrounds.
-OVER = "#c2571a"  # predicted more than happened
-UNDER = "#1f6fb4"  # happened more than predicted
+OVER = "#c2571a"  # more predicted than observed
+UNDER = "#1f6fb4"  # more observed than predicted
 INK = "#23303b"
 QUIET = "#7b8794"
 BAND = "#c9d3dc"
@@ -116,7 +116,7 @@ class View:
         return f"{value:{sign}.3g}" if self.of_means else f"{value:{sign}.2%}"
 
     def observed_interval(self, drawn: Table) -> tuple[Any, Any]:
-        """The interval of the gap, around what happened: predicted minus the gap's bounds."""
+        """The interval of the gap, around the observed mean: predicted minus the gap's bounds."""
         predicted = drawn["predicted"]
         low, high = predicted - drawn["gap_high"], predicted - drawn["gap_low"]
         return (low, high) if self.of_means else (np.maximum(low, 0.0), np.minimum(high, 1.0))
@@ -325,7 +325,7 @@ def percent_axis(axis: Any) -> None:
 
 
 def colours() -> Any:
-    """From happened more, over nothing, to predicted more."""
+    """From more observed, over no gap, to more predicted."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("gap", [UNDER, "#f4f4f2", OVER])

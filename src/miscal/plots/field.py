@@ -12,7 +12,7 @@ from miscal.results import Result, Table
 from miscal.stats.multiplicity import adjusted_z
 from miscal.stats.normal import half_width
 
-LEVEL = 0.05  # below which a level is beyond noise
+LEVEL = 0.05  # of significance
 FEW = 30  # levels that a list can show
 NAMED = 5
 MANY = 2000  # levels whose dots are small
@@ -29,7 +29,7 @@ class Funnel(View):
     size = (7.0, 4.6)
 
     def frame(self) -> Table:
-        """Level, its size, gap, and whether it is beyond noise."""
+        """Level, its size, gap, and whether it is significant."""
         table = self.table.take(self.table["error"] > 0)
         drawn = {name: table[name] for name in ("label", "gap", "p_value")}
         size = self._unit() / table["error"] ** 2
@@ -68,7 +68,7 @@ class Funnel(View):
         self._name(drawn.take(real).sort("p_value"))
         floor = self.result.noise_floor
         title = f"{self.table.rows:,} levels, error {self.format_mean(self.result.value)}"
-        title += "" if np.isnan(floor) else f", noise alone {self.format_mean(floor)}"
+        title += "" if np.isnan(floor) else f", expected by chance {self.format_mean(floor)}"
         across = "Size of the level (rows at the mean rate that would be as noisy)"
         self.label_axes(across, "Predicted minus observed", rates="y", legend="best", title=title)
 
@@ -86,7 +86,7 @@ class Caterpillar(View):
     """The worst levels with their intervals before (grey) and after shrinkage (coloured), the worst on top.
 
     Grey: the gap with its simultaneous interval. Coloured: the gap drawn towards the level's parent, with its 95%
-    interval. Levels are chosen and ordered by the shrunken gap, so that small ones do not lead by luck.
+    interval. Levels are chosen and ordered by the shrunken gap, so that small ones do not lead by chance.
     """
 
     columns = ("label", "rows", "gap", "gap_low", "gap_high", "shrunken", "shrunken_low", "shrunken_high")
@@ -113,7 +113,7 @@ class Caterpillar(View):
 
 
 class FieldMap(View):
-    """Two crossed fields as a map: colour is the shrunken gap, a dot marks combinations beyond noise.
+    """Two crossed fields as a map: colour is the shrunken gap, a dot marks significant combinations.
 
     Combinations that do not occur stay white. Of long fields the levels with most rows are shown, and the title says
     how many are left out.
@@ -128,7 +128,7 @@ class FieldMap(View):
         return isinstance(result, FieldResult) and result.parts is not None and len(result.parts) == 2
 
     def frame(self) -> Table:
-        """Combinations that are drawn: both levels, rows, shrunken gap, and whether it is beyond noise."""
+        """Combinations that are drawn: both levels, rows, shrunken gap, and whether it is significant."""
         table = self.table
         first, second = (np.array(part, dtype=object) for part in self.result.parts)
         drawn = {name: table[name] for name in ("rows", "shrunken")}
@@ -160,7 +160,7 @@ class FieldMap(View):
         ax.set_yticks(range(len(down)), map(short, down))
         first, second = self.settings["column"]
         left = self.table.rows - drawn.rows
-        title = f"{real.sum():,} beyond noise (dots)"
+        title = f"{real.sum():,} significant (dots)"
         title += f"; {left:,} combinations of rarer levels are not shown" if left else ""
         self.label_axes(second, first, title=title)
         self.draw_colour_bar(image, ax, "Predicted minus observed, shrunken")

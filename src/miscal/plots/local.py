@@ -112,7 +112,7 @@ class WorstNeighbourhoods(View):
     size, a_row = (8.6, 1.4), 0.55
 
     def draw(self, drawn: Table, **style: Any) -> None:
-        """Draw one line a neighbourhood, the worst on top; those beyond noise are filled."""
+        """Draw one line a neighbourhood, the worst on top; significant ones are filled."""
         names = []
         for label, low, high, rows, *_ in zip(*drawn.values(), strict=True):
             names.append(f"{fill(str(label), 58)}\nscores {low:.2g} to {high:.2g}, about {rows:,.0f} rows")
@@ -122,7 +122,7 @@ class WorstNeighbourhoods(View):
         self.ax_.axvline(0, color=QUIET, linewidth=0.9)
         look = {"color": filled, "edgecolors": tint, "s": 36} | style
         self.draw_rows(names, gap, (gap_low, gap_high), tint, **look)
-        across = "Predicted minus observed\n95% interval, simultaneous; filled: beyond noise"
+        across = "Predicted minus observed\n95% interval, simultaneous; filled: significant"
         self.label_axes(across, rates="x")
         self.ax_.spines["left"].set_visible(False)
 
