@@ -100,7 +100,7 @@ def _lower_tail(count: Floats, mean: Floats, trials: Floats) -> Floats:
 
 
 def _upper_tail(count: Floats, mean: Floats, trials: Floats, size: Floats) -> Floats:
-    # Towards N the matched binomial runs out of mass, though as many events as rows can happen: keep N clear of k.
+    # Towards N the matched binomial runs out of mass, though as many events as rows are possible: keep N clear of k.
     # A larger N of the same mean has heavier tails, so this errs on the safe side, and changes nothing elsewhere.
     reach = np.maximum(count, 1.0)
     clear = np.maximum(trials, np.minimum(size, reach + 2.0 * np.sqrt(reach) + 2.0))
@@ -136,7 +136,7 @@ def cell_p_values(sums: CellSums, settings: CellTestSettings, draws: int = CELL_
     Unweighted: exact by convolution for cells of at most 200 rows at hand, else the matched binomial, else (above 200
     expected events on both sides and within three standard deviations) the normal with a skewness term. Weighted: a
     cell whose weights are all equal is treated as unweighted; else the normal from 25 effective events, else simulation
-    if its rows are at hand, else NaN, "too small to judge". An empty cell has NaN. Certain predictions (all 0 or 1)
+    if its rows are at hand, else NaN, `Method.TOO_SMALL`. An empty cell has NaN. Certain predictions (all 0 or 1)
     give 1 when they hold and 0 when not.
 
     Examples
@@ -185,7 +185,7 @@ def two_sided(lower: Floats, upper: Floats) -> Floats:
 
 
 def equal_weights(sums: CellSums) -> Bools:
-    """Tell which cells hold rows of one weight only, so that they can be treated as unweighted."""
+    """Which cells hold rows of one weight only, so that they can be treated as unweighted."""
     # (Σw)² = n Σw² only when all weights in the cell are equal (Cauchy-Schwarz).
     with ignore_warnings():
         size = sums.weight**2 / sums.weight2

@@ -94,7 +94,7 @@ class CellRows(TargetData):
         return np.repeat(np.arange(self.cells), np.diff(self.offsets))
 
     def rarer_events(self) -> Floats:
-        """Give the outcomes of the rarer side that happened in each cell."""
+        """Number of observed outcomes of the rarer side in each cell."""
         codes, times = self.codes(), self.repeats().astype(np.float64)
         events = np.bincount(codes, times * self.observed, self.cells)
         return np.asarray(np.minimum(events, np.bincount(codes, times, self.cells) - events))
@@ -106,16 +106,27 @@ class CellRows(TargetData):
 
 @dataclass(frozen=True)
 class CellTestSettings:
-    """How the sums of cells are judged.
+    """How the cells of a call are tested: the null model, and what is known of the rows.
 
-    weighted : False when all weights are 1 (aggregated rows count as their trials)
-    null : "bernoulli": y* ~ Bernoulli(p) row by row; "residual": residuals keep their size and lose their sign, one
-        sign a cluster; for clusters, for weights that depend on the outcome, for real-valued responses
-    rows : the rows, sorted by cell; sharper where cells are small, and needed for clusters
-    outcome_weights : whether weights depend on the outcome, so that Σw²p(1-p) is not the noise
-    binary : False when outcomes are not 0/1; the sums then have the variance of their `ResidualVariance`
-    model_variance : whether Σw²p(1-p) is known to be the noise of rows that are independent
-    residual_scale : factor of each cell's residuals where their signs are flipped
+    Attributes
+    ----------
+    weighted : bool
+        False where all weights are 1; aggregated rows count as their trials.
+    null : Null
+        BERNOULLI: y* ~ Bernoulli(p) row by row. RESIDUAL: residuals keep their size and get a random sign, one per
+        cluster; for clusters, weights that depend on the outcome, and outcomes that are not 0/1.
+    rows : CellRows or None
+        The rows, sorted by cell: tests of small cells are sharper with them, and clusters need them.
+    outcome_weights : bool
+        Whether weights depend on the outcome, so that Σw²p(1-p) is not the variance.
+    binary : bool
+        False where outcomes are not 0/1; the sums then hold the variance of a `ResidualVariance`.
+    model_variance : bool
+        Whether Σw²p(1-p) is the variance of rows that are independent.
+    residual_scale : float or ndarray
+        Factor of each cell's residuals where their signs are flipped.
+    random_state : int
+        Seed of all draws.
     """
 
     weighted: bool = False
@@ -129,7 +140,7 @@ class CellTestSettings:
 
     @property
     def clustered(self) -> bool:
-        """Whether rows are at hand that move together."""
+        """Whether the rows are at hand and belong to clusters."""
         return self.rows is not None and self.rows.cluster is not None
 
     @property

@@ -25,10 +25,10 @@ from miscal.stats.multiplicity import holm, student_test
 from miscal.stats.normal import NORMAL_95
 from miscal.stats.sign_flip import ClusterBlocks, cluster_blocks, residual_squares
 
-MIN_EVENTS = 5.0  # on the rarer side of two cells of equal weights; below it nobody could tell
+MIN_EVENTS = 5.0  # on the rarer side of two cells of equal weights; below it no change could be detected
 MIN_CLUSTERS = 5  # of a cell, from which Student's t over their sums is trusted
-MIN_DAYS = 20  # beyond one a period, from which days tell their noise
-CHANCE_Z = 2.33  # standard deviations of chance: once in a hundred; days that are missed make false alarms
+MIN_DAYS = 20  # more than one per period, from which the variance of days is estimated
+CHANCE_Z = 2.33  # one-sided level of 1%: correlated days that are not recognised make false positives
 MIN_BLOCK_DAYS = 28  # days whose own mean is taken off where it is asked how long an error lasts
 MAX_LAG = 6  # days apart that are compared
 DECAYS = np.linspace(0.0, 0.95, 39)  # of the covariance from one day to the next
@@ -78,7 +78,7 @@ def changes(
     noise of days (`day_noise`)
 
     Too small to compare: fewer than 25 effective events in either cell (where rows are independent and of equal
-    weight: 5, expected or happened, in the two together), or 5 clusters.
+    weight: 5, expected or observed, in the two together), or 5 clusters.
 
     Examples
     --------
@@ -130,15 +130,15 @@ def _shared_products(blocks: ClusterBlocks) -> Floats:
 
 
 def _enough_events(sums: CellSums, settings: CellTestSettings) -> Bools:
-    """Steps whose two cells have enough events, expected or happened, for their residuals to tell the noise."""
+    """Steps whose two cells have enough events, expected or observed, to know the variance of their gaps."""
     both = _smaller_of_neighbours(sums.weight) > 0
     if not settings.binary:
         return both
     expected = effective_events(sums)
     if not settings.weighted and settings.null != Null.RESIDUAL and not settings.outcome_weights:
-        # Together: a quiet month before a bad one has few events, and its noise is known from the predictions.
-        happened = np.minimum(sums.observed, sums.weight - sums.observed)
-        events = np.maximum(expected[1:] + expected[:-1], happened[1:] + happened[:-1])
+        # Together: a month of few events before one of many has a variance that is known from the predictions.
+        observed = np.minimum(sums.observed, sums.weight - sums.observed)
+        events = np.maximum(expected[1:] + expected[:-1], observed[1:] + observed[:-1])
         return np.asarray(both & (events >= MIN_EVENTS))
     if settings.outcome_weights and settings.rows is not None:
         expected = settings.rows.rarer_events()
@@ -148,7 +148,7 @@ def _enough_events(sums: CellSums, settings: CellTestSettings) -> Bools:
 # ---- the noise of days -----------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class DayNoise:
-    """Variance of a period's sum relative to that of independent rows, and how many days, in effect, tell it.
+    """Variance of a period's sum relative to that of independent rows, and the effective number of days behind it.
 
     first : variance of a day's sum relative to independent rows;  second : covariance of neighbouring days
     decay : of the covariance from one day to the next

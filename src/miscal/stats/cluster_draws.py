@@ -39,7 +39,7 @@ def few_clusters(rows: TargetData, values: float) -> bool:
 def _normals(
     seed: int, number: int, groups: int, rows: int
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """What clusters and rows have of their own in a chunk of draws; the tests of all columns draw the same."""
+    """Normal values of clusters and of rows in a chunk of draws; the tests of all columns use the same."""
     random = np.random.default_rng([seed, number])
     shared = random.standard_normal((DRAWS_PER_CHUNK, groups), dtype=np.float32)
     return shared, random.standard_normal((DRAWS_PER_CHUNK, rows), dtype=np.float32)
@@ -50,26 +50,26 @@ _cached_normals = lru_cache(CACHED_CHUNKS)(_normals)
 
 @dataclass(frozen=True, eq=False)
 class LatentOutcomes:
-    """Latent normal values of rows, alike within clusters by `alike`; a draw depends on its number alone.
+    """Latent normal values of rows, correlated within clusters; a draw depends on its number alone.
 
     groups : number of clusters
-    size, least : of the clusters' sums of residuals, the root of their squares added up, and what it is at least
+    size, min_size : root of the sum of squares of the clusters' residual sums, and what it is at least
     """
 
     cluster: Integers
     groups: int
-    alike: float
+    correlation: float
     seed: int
     size: float
-    least: float
+    min_size: float
 
     @classmethod
     def of(
         cls, cluster: Integers, rows: tuple[Floats, Array, Floats], threshold: Floats, seed: int
     ) -> "LatentOutcomes":
-        """As alike as what happened to rows of a probability is; thresholds are the probabilities' normal quantiles.
+        """As correlated as the observed outcomes are; thresholds are the normal quantiles of the probabilities.
 
-        rows : their probabilities, what happened, and their weights
+        rows : their probabilities, outcomes and weights
         """
         predicted, observed, weight = rows
         code = np.unique(cluster, return_inverse=True)[1].astype(np.int64)
@@ -85,8 +85,8 @@ class LatentOutcomes:
         """The values of draws CHUNK·number and those after it, (CHUNK, rows)."""
         draw = _cached_normals if self.cluster.size <= CACHED_ROWS else _normals
         shared, of_rows = draw(self.seed, number, self.groups, self.cluster.size)
-        values = of_rows * np.float32(math.sqrt(1.0 - self.alike))
-        values += (shared * np.float32(math.sqrt(self.alike)))[:, self.cluster]
+        values = of_rows * np.float32(math.sqrt(1.0 - self.correlation))
+        values += (shared * np.float32(math.sqrt(self.correlation)))[:, self.cluster]
         return values
 
     def factors(self, residual: Floats) -> Floats:
@@ -95,7 +95,7 @@ class LatentOutcomes:
         codes = self.cluster + np.arange(draws)[:, None] * self.groups
         total = np.bincount(codes.ravel(), residual.ravel(), draws * self.groups).reshape(draws, -1)
         size = np.sqrt(np.sum(total**2, axis=1, keepdims=True))
-        return np.asarray(self.size / np.maximum(size, max(self.least, 1e-300)))
+        return np.asarray(self.size / np.maximum(size, max(self.min_size, 1e-300)))
 
 
 @dataclass(frozen=True, eq=False)

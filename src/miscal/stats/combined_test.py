@@ -2,7 +2,7 @@
 
 A result's p-value answers "is there anything here?", and no single statistic sees whatever can be there. The inverses
 of the tests' own p-values are added, which the smallest dominates, and the sum is compared with the same of every draw:
-the price of looking several times is what the draws say. (The smallest alone is a little weaker where several tests see
+the draws correct for the number of tests. (The smallest alone is a little weaker where several tests see
 the same error.) A test that no other one comes near to counts for several of those that see much the same
 (`TEST_WEIGHTS`, found by `studies/power.py`).
 """
@@ -65,7 +65,7 @@ def draw_tests(
     sums: CellSums, tests: Mapping[PartialTest, Statistic], settings: CellTestSettings, draws: int
 ) -> Floats:
     """Some statistics of draws of the cells, (draws + 1, tests), and in the end those of the cells themselves."""
-    with ignore_warnings():  # beside next to no variance
+    with ignore_warnings():  # cells of nearly no variance
         drawn = null_statistics(cell_draws(sums, settings, draws), sums, tests.values(), draws)
         return np.vstack([drawn, [test(-sums.off[None])[0] for test in tests.values()]])
 
@@ -131,7 +131,7 @@ def level_tests(sums: CellSums, error: PooledError, *, binary: bool = True) -> d
 def score_tests(
     pieces: "VariablePieces", error: PooledError, *, binary: bool = True
 ) -> dict[PartialTest, Statistic]:
-    """Tests along the score: the error of its bins, the walk, and slope and intercept, of log-odds where it is one."""
+    """Tests along the score: the error of its bins, Kuiper, and slope and intercept (on log-odds for events)."""
     mean = np.clip(pieces.sums.mean, 1e-9, 1.0 - 1e-9)
     odds = np.log(mean) - np.log1p(-mean) if binary else mean
     error = replace(error, weight=np.add.reduceat(pieces.sums.weight, pieces.starts))

@@ -11,7 +11,7 @@ from miscal.data.libraries import sparse, special
 from miscal.stats.cell_sums import Floats, Integers
 from miscal.stats.local_regression import Fit, SortedRows, Windows, find_windows, fit_at, operator, powers_at
 
-REPRODUCED = 1e-7  # 1 - l_ii below this: the fit reproduces the row, whose residual then says nothing
+REPRODUCED = 1e-7  # 1 - l_ii below this: the fit reproduces the row, whose residual is then uninformative
 BLOCKS = 1024  # the covariance across the grid is formed on at most this many blocks of values
 BAND_DRAWS = 4000
 MAX_EXACT_VALUES = 400  # two_delta is exact up to this many distinct values
@@ -48,7 +48,7 @@ class SmoothedCurve:
 
 @dataclass(frozen=True)
 class SmoothingOptions:
-    """How a curve and its bands are made: `miscal.metrics.curves.smooth` says what each of these is."""
+    """How a curve and its bands are computed; `miscal.metrics.curves.smooth` documents each option."""
 
     span: float = 0.9
     degree: int = 2

@@ -66,7 +66,7 @@ def cell_gap_intervals(
             noise = np.maximum(noise, sums.variance)
         gap = sums.off / sums.weight
         half_width = student_reach(n_blocks, level / tests) * np.sqrt(noise) / sums.weight
-        # One row or cluster whose residual is 0 says nothing of the others.
+        # One row or cluster with residual 0 gives no variance: the interval is unbounded.
         half_width = np.nan_to_num(half_width, nan=np.inf)
         return np.maximum(gap - half_width, sums.mean - 1.0), np.minimum(gap + half_width, sums.mean)
 
@@ -89,11 +89,11 @@ def total_half_width(target: TargetData, expected: Floats) -> float:
 def agree_with_tests(
     low: Floats, high: Floats, gap: Floats, adjusted: Floats, level: float
 ) -> tuple[Floats, Floats]:
-    """Make intervals say what the tests say: 0 is outside exactly where the adjusted p-value is at most the level.
+    """Make intervals agree with tests: 0 is outside exactly where the adjusted p-value is at most the level.
 
     Holm's rule rejects a little more than intervals at Bonferroni's level exclude: such an interval ends at 0, which
     it does not hold. Exact and simulated tests may differ from the approximation that the interval inverts: it is then
-    drawn to 0. So it is for cells that are too small to be judged.
+    extended to 0, and so is that of a cell too small to be tested.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def _expected_event_bounds(sums: CellSums, level: float, *, weighted: bool) -> F
     if not weighted or equal_weights(sums)[sums.weight > 0.0].all():
         events, size = np.rint(events), np.rint(size)
     ratio = (sums.variance / scale**2) / (mean * (1.0 - mean / size))
-    # Certain predictions say nothing of the noise once they are wrong: take the binomial's.
+    # Predictions of exactly 0 or 1 that were wrong have no variance: take the binomial's.
     ratio = np.where(np.isfinite(ratio) & (ratio > 1e-6), ratio, 1.0)
     ratio = ratio if weighted else np.minimum(ratio, 1.0)
     # Wilson's bounds: (k ∓ ½ - λ)² = z²ρλ(1 - λ/n), solved for λ.
@@ -153,7 +153,7 @@ def _inverted_tails(cells: Floats, half: float, start: Floats) -> Floats:
     """
     count, trials, spread, swapped = np.tile(cells, 2)
     lower = np.repeat([True, False], start.shape[1])
-    # Where as few or as many events happened as can, the bound is the end.
+    # Where no event, or nothing but events, was observed, the bound is the end.
     ends = np.where(lower, 0.0, trials)
     outer, inner = ends, np.maximum(count, 1e-12)
     target = math.sqrt(-math.log(half))

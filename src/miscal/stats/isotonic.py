@@ -22,8 +22,8 @@ def cross_fitted_score(target: TargetData, random_state: int = 0) -> Floats:
     Examples
     --------
     >>> score = np.repeat([0.1, 0.2], 50)
-    >>> happened = np.tile([1.0, 0.0, 0.0, 0.0, 0.0], 20)
-    >>> bool(np.abs(cross_fitted_score(TargetData(score, happened)).mean() - 0.2) < 0.01)
+    >>> observed = np.tile([1.0, 0.0, 0.0, 0.0, 0.0], 20)
+    >>> bool(np.abs(cross_fitted_score(TargetData(score, observed)).mean() - 0.2) < 0.01)
     True
     """
     weight = target.weights[0]

@@ -45,8 +45,8 @@ SERIES_TERMS = 10
 
 def cumulative_ranges(residual: Floats) -> Floats:
     """Highest minus lowest partial sum of residuals over cells in order: Kuiper, cells being tied keys."""
-    walk = np.cumsum(residual, axis=1)
-    return np.asarray(walk.max(axis=1, initial=0.0) - walk.min(axis=1, initial=0.0))
+    cumulative = np.cumsum(residual, axis=1)
+    return np.asarray(cumulative.max(axis=1, initial=0.0) - cumulative.min(axis=1, initial=0.0))
 
 
 def brownian_range_p(x: ArrayLike, *, upper: bool = True) -> Any:
@@ -95,14 +95,14 @@ def kuiper_p_value(
     ties: CellSums | None = None,
     draws: int = DRAWS,
 ) -> NullSummary:
-    """Compare a walk's range over Σw, cut between distinct keys, with noise.
+    """Test the range of cumulative differences over Σw, cut between distinct keys: the Kuiper statistic.
 
     Parameters
     ----------
     events
         Expected events of the rarer side; with weights the effective number (`effective_events`).
     residual2
-        Σw²(y-p)²: the walk's variance when null="residual"; else, where it is larger, the noise of the interval.
+        Σw²(y-p)²: the variance under the residual null; else, where it is larger, the variance of the interval.
     settings
         Its rows are by distinct key, in order, for a simulation; always simulated when they have clusters and
         null="residual". With `model_variance` outcomes can be drawn by cluster.
@@ -152,7 +152,7 @@ def kuiper_p_value(
 
 
 def simulated_kuiper(value: float, rows: CellRows, settings: CellTestSettings, draws: int) -> NullSummary:
-    """Compare a walk's range over Σw with draws of it: Bernoulli outcomes, or signs flipped row- or cluster-wise.
+    """Compare the Kuiper statistic with draws of it: Bernoulli outcomes, or signs flipped by row or cluster.
 
     With `model_variance` outcomes are drawn by cluster in place of flipping signs, where that can be afforded.
     """

@@ -27,7 +27,7 @@ from miscal.stats.null_model import OutcomeSamplingVariance, ResidualVariance
 MAX_POSITIONS = 150_000_000  # positions of all subpopulations together that are held in memory
 INTERVAL_DRAWS = 199  # of the noise that the data have, for the interval
 LARGEST_ERROR = 1e300  # stands for an infinite error, so that it can be compared
-NEGLIGIBLE_SPAN = 1e-12  # a walk shorter than this share of its weight has not moved
+NEGLIGIBLE_SPAN = 1e-12  # a span below this share of the weight counts as 0
 
 
 def spans(stats: Array) -> Array:
@@ -50,7 +50,7 @@ def _per_weight(values: Array, stats: Array) -> Array:
 
 
 def noise_scales(stats: Array) -> Array:
-    """What a walk's span is multiplied by: M_k = span_k · scale_k; 0 where σ_k is 0."""
+    """Factors of the spans of cumulative differences: M_k = span_k · scale_k; 0 where σ_k is 0."""
     variance, total_weight = stats[:, VARIANCE], stats[0, WEIGHT]
     with ignore_warnings():
         scale = np.where(variance > 0, np.sqrt(variance[0] / variance) / total_weight, 0.0)
@@ -80,7 +80,7 @@ def raise_quiet_variances(
 ) -> tuple[Array, Array]:
     """Statistics of outcomes that are no events, whose variance is that of their residuals or what is usual.
 
-    Also by how much each is quieter than is usual, as standard deviations, at least 1: draws of flipped signs are.
+    Also the factor, at least 1, by which flipped residuals of each are multiplied to have the usual deviation.
     """
     weight, second = (values if values.size else np.ones(rows.rows) for values in (rows.weight, rows.second))
     either = np.stack([rows.squared_residuals(), residual_variance.of_sum(rows.score, weight, second)])
@@ -172,16 +172,16 @@ def bonferroni_null(stats: Array, values: Array) -> MaximumNull:
     unit = float(deviations(stats)[0])
     # Of rows of equal weight, as noisy.
     events = np.minimum(predicted, weight - predicted) * weight / np.maximum(weight2, 1e-300)
-    judged = (events >= EFFECTIVE_EVENTS) & (values < LARGEST_ERROR)
-    judged[0] = True
-    tests = int(judged.sum())
+    tested = (events >= EFFECTIVE_EVENTS) & (values < LARGEST_ERROR)
+    tested[0] = True
+    tests = int(tested.sum())
     far = values / unit if unit > 0 else np.full(values.size, np.nan)
-    adjusted = np.where(judged, np.minimum(1.0, tests * brownian_range_p(far)), np.nan)
+    adjusted = np.where(tested, np.minimum(1.0, tests * brownian_range_p(far)), np.nan)
     grid = np.linspace(0.0, 12.0, 4801)
     below = brownian_range_p(grid, upper=False)
     floor = float(np.trapezoid(1.0 - below**tests, grid)) * unit
     critical = brownian_range_isf(0.05 / tests) * unit
-    worst = float(values[judged].max())
+    worst = float(values[tested].max())
     largest = weight2[0] * _observed_variance(stats)[0]
     wider = math.sqrt(max(1.0, largest / max(stats[0, VARIANCE], 1e-300))) * _interval_factor(stats, values)
     interval = seminorm_interval(worst, critical * wider)

@@ -28,10 +28,24 @@ CACHED_VALUES = 1 << 15
 class NullSummary:
     """A statistic against its distribution under calibration.
 
-    `noise_floor` is the null's mean, `quantile` its 95% point, `interval` is ``[max(0, v - q), v + q]``, q the larger
-    95% point of the noise, the null's or that of what happened; all NaN when they cannot be given. `exceedances` of
-    `draws` reached the value; `drawn` are those that were simulated. With `sparse_cells` some cells were drawn from the
-    predictions, whatever `method` says of the others.
+    Attributes
+    ----------
+    value : float
+        The statistic of the data.
+    noise_floor, quantile : float
+        Mean and 95% point of its null distribution; NaN where that is not known, as are p-value and interval.
+    p_value : float
+        ``(1 + exceedances) / (1 + draws)`` where it was simulated.
+    interval : tuple of float
+        ``[max(0, v - q), v + q]``, q the larger 95% point: under the null, or around the observed rates.
+    method : Method
+        How the p-value was found, or why there is none.
+    draws, exceedances : int
+        Number of draws, and how many of them reached the value.
+    sparse_cells : bool
+        Whether cells with few events were drawn from the predictions, whatever `method` says of the others.
+    drawn : ndarray
+        The statistic of each draw.
     """
 
     value: float
@@ -198,8 +212,8 @@ def aggregate_null(
     Returns
     -------
     NullSummary
-        The interval supposes a seminorm of y - p, and has the larger of the null's noise and that of what happened
-        (`sums_as_observed`); for another metric leave it unused.
+        Its interval holds for a seminorm of y - p, with the larger of the deviations under the null and around the
+        observed rates (`sums_as_observed`); it is not valid for another metric.
 
     Examples
     --------
@@ -218,9 +232,9 @@ def aggregate_null(
     summary = summary_of_draws(actual, values, method=stream.method)
     summary = replace(summary, sparse_cells=stream.sparse_cells)
     if settings.null == Null.RESIDUAL or math.isnan(actual) or draws < MIN_FLOOR_DRAWS:
-        return summary  # flipped residuals are what happened
-    # Draws from p would be too quiet where far more happens than was predicted, and draws from what happened where no
-    # event happened in many cells by luck: the interval has the larger noise.
+        return summary  # residuals have their observed size
+    # Draws from p vary too little where far more is observed than predicted, draws from observed rates where no
+    # event was observed in many cells by chance: the interval takes the larger of both.
     as_observed = sums_as_observed(sums)
     stream = cell_draws(as_observed, replace(settings, rows=None), MIN_FLOOR_DRAWS)
     observed_noise = null_statistics(stream, as_observed, [metric], MIN_FLOOR_DRAWS)
@@ -244,7 +258,7 @@ def null_statistics(stream: CellDraws, sums: CellSums, tests: Collection[Statist
 
 
 def sums_as_observed(sums: CellSums) -> CellSums:
-    """The cells as if they had been predicted as they happened, pulled towards the predictions by half an event.
+    """The cells as if the observed rates had been predicted, pulled towards the predictions by half an event.
 
     Their variance is the smaller of two that are too large on average, ``r(1 - r)Σw²`` and ``Σw²(y - p)²``, but not
     below what the spread of the predictions leaves of the first.

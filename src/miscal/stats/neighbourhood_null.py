@@ -18,7 +18,7 @@ from miscal.stats.maxima import maximum_p_values
 from miscal.stats.metric_null import NullSummary, max_statistic_p, summary_of_draws
 from miscal.stats.null_draws import ResidualDraws
 
-MAX_TESTED_CENTRES = 2000  # centres tested at most; neighbouring ones say the same
+MAX_TESTED_CENTRES = 2000  # centres tested at most; neighbouring ones are redundant
 MAX_NOISY_CENTRES = 1000  # and those with the largest standard error, where the plain maximum is attained
 ENTRIES_PER_BLOCK = 1 << 21  # of a block of the kernel matrix, and of a block of draws
 DRAWS_PER_BLOCK = 200  # draws made at a time
@@ -30,7 +30,7 @@ Weights = Callable[[Array, Array], Array]
 class LocalGaps:
     """The gap around each row, what its sum is divided by, and the sum's standard deviation under calibration.
 
-    judged : whether there is enough information to judge
+    judged : whether there is enough information for a test
     residual_scale : factor of a neighbourhood's simulated sums, above 1 where its residuals are smaller than is usual
     """
 
@@ -63,9 +63,9 @@ class LocalNull:
 
 
 def _centres(local: LocalGaps, random_state: Any) -> tuple[Array, Array]:
-    """Rows around which sums are simulated, and which are tested: all if few, else some that can be judged, at random.
+    """Rows around which sums are simulated, and whether each is tested.
 
-    And the noisiest.
+    All rows if they are few; else a random sample of those with enough information, and those with the largest error.
     """
     rows = np.arange(local.judged.size)
     if rows.size <= MAX_TESTED_CENTRES + MAX_NOISY_CENTRES:

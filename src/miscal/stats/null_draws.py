@@ -36,7 +36,7 @@ from miscal.stats.sign_flip import ClusterBlocks, cluster_blocks, residual_squar
 ROW_DRAWS = 2e8  # rows times draws above which sums are drawn in place of rows
 MAX_SIMULATED_BANDS = 300  # up to this many cells the consistency band is simulated, beyond it normal
 MAX_WEIGHT_RATIO = 3.0  # n·Σw²/(Σw)², 1 for equal weights: beyond this a few of them are most of the sum
-DRAWS_PER_TASK = 16  # draws that walk together
+DRAWS_PER_TASK = 16
 
 
 # block(first, count) gives draws first .. first + count - 1: of cells (count, cells), of rows (rows, count).
@@ -66,7 +66,7 @@ class CellDraws:
 
 
 def quiet_cell_scale(sums: CellSums, rows: CellRows | None) -> Floats:
-    """By how much cells were quieter than their variance says is usual, as standard deviations; at least 1."""
+    """Usual over observed standard deviation of the residuals of each cell; at least 1."""
     squares, _ = residual_squares(sums, rows)
     with ignore_warnings():
         ratio = np.nan_to_num(sums.variance / squares, nan=1.0, posinf=1.0)
@@ -253,7 +253,7 @@ def _compound_binomials(sums: CellSums, units: Floats) -> Floats:
     events = rare * scale / unit
     binomial_variance = events * (1.0 - events / size)
     # Var(Σ of K weights) = unit²·(Var K + roughness·E K): the weights take what the binomial leaves.
-    with ignore_warnings():  # next to no events are expected
+    with ignore_warnings():  # cells of nearly no expected events
         roughness = (sums.variance / unit**2 - binomial_variance) / events
     fit = (roughness > 0.0) & np.isfinite(roughness)
     return np.where(fit, [events, binomial_variance, size, unit, roughness], units)
@@ -344,7 +344,7 @@ RowLists = tuple[Array, Array]  # positions of the rows of all lists, and where 
 def widest_ranges(
     key: Floats, lists: RowLists, scale: Floats, steps: Block, first: int, count: int
 ) -> Floats:
-    """The widest of the walks over lists of rows, times their scale, in some draws; cut between distinct keys."""
+    """The widest scaled range of cumulative differences over lists of rows, per draw; cut between distinct keys."""
 
     def work(start: int, stop: int) -> Floats:
         maxima = np.empty(stop - start)

@@ -31,20 +31,20 @@ MIN_TRIALS = 30.0  # of neighbouring scores that are taken together
 class ResidualVariance:
     """Variance of residuals by prediction, a unit of weight squared; of exposure, where the weight is exposure.
 
-    How much outcomes vary around a prediction that is no probability nobody says, so the residuals do.
-    A cell of few rows that had no large outcome shows residuals that are too small: among amounts and rare counts it is
-    always the quiet cells that look certain. So no cell counts as quieter than residuals of such predictions are in the
-    whole table, and a cell that was not quiet counts as loud as it was. (Judged by their own residuals alone, some of
-    ten levels is beyond noise in a quarter of calibrated tables of lognormal amounts: `studies/any_mean.py`.)
+    The variance of outcomes that are not 0/1 does not follow from the prediction, so it is estimated from residuals.
+    A cell of few rows without a large outcome has residuals that are too small: with skewed amounts and rare counts
+    such cells would be significant too often. So the variance of a cell is never taken to be below that of residuals
+    with such predictions in the whole table. (With their own residuals alone, some of ten levels is significant in a
+    quarter of calibrated tables of lognormal amounts: `studies/any_mean.py`.)
 
     borders : between bins of the prediction;  values : of each bin
-    mixed : how much more a cell of all predictions varies than one of their mean
+    mixture_factor : how much more a cell of all predictions varies than one of their mean
     """
 
     borders: Floats
     values: Floats
     exposed: bool
-    mixed: float = 1.0
+    mixture_factor: float = 1.0
 
     @classmethod
     def of(cls, target: TargetData) -> "ResidualVariance":
@@ -72,7 +72,9 @@ class ResidualVariance:
         by_prediction = cls(borders, values, target.exposed)
         mean = np.average(predicted, weights=first)
         same_prediction = by_prediction.of_sum(mean, first.sum(), second.sum())
-        return replace(by_prediction, mixed=max(1.0, float(all_squares / max(same_prediction, 1e-300))))
+        return replace(
+            by_prediction, mixture_factor=max(1.0, float(all_squares / max(same_prediction, 1e-300)))
+        )
 
     def of_sum(self, predicted: Floats, weight: Floats, weight2: Floats) -> Floats:
         """Variance of the sum of residuals of rows of a mean prediction and of weights that add up to so much."""
@@ -81,7 +83,7 @@ class ResidualVariance:
     def of_cells(self, sums: CellSums, *, narrow: bool = False) -> Floats:
         """Variance of the sum of residuals of each cell; `narrow` ones hold predictions that are much the same."""
         same_prediction = self.of_sum(sums.mean, sums.weight, sums.weight2)
-        return same_prediction if narrow else same_prediction * self.mixed
+        return same_prediction if narrow else same_prediction * self.mixture_factor
 
 
 @dataclass(frozen=True)
@@ -91,16 +93,17 @@ class OutcomeSamplingVariance:
     It stands in the place of a `ResidualVariance`.
 
     Where events weigh u and others v, a row of probability p is an event of the sample with the odds v·p / (u·(1 - p)),
-    and w(y - p) has the variance u·v·p(1-p), whatever happened in its cell. Residuals tell less of it: nearly all of
-    their squares are those of the few events that weigh much, so that a cell of which fewer were kept looks certain.
-    (By residuals alone 98 of 1,000 calibrated tables alarmed by field and 117 by variable: `sampled_by_outcome`.)
+    and w(y - p) has the variance u·v·p(1-p), whatever was observed in its cell. Residuals show less of it: nearly all
+    of their squares are those of the few events with large weights, so that a cell with fewer of these seems to have
+    hardly any variance. (With residuals alone 98 of 1,000 calibrated tables were significant by field, 117 by variable:
+    `studies/sampled_by_outcome.py`.)
 
     scale : Σw²(y - p)² relative to Σp(1 - p), over all rows
-    mixed : Σp(1 - p) of all rows relative to that of as many rows of their mean
+    mixture_factor : Σp(1 - p) of all rows relative to that of as many rows of their mean
     """
 
     scale: float
-    mixed: float
+    mixture_factor: float
 
     @classmethod
     def of(cls, sums: CellSums) -> "OutcomeSamplingVariance":
@@ -121,11 +124,11 @@ class OutcomeSamplingVariance:
         """Variance of the sum of residuals of each cell; `narrow` ones hold predictions that are much the same."""
         mean = sums.mean
         same_prediction = self.scale * sums.rows * mean * (1.0 - mean)
-        return same_prediction if narrow else same_prediction * self.mixed
+        return same_prediction if narrow else same_prediction * self.mixture_factor
 
 
 def weights_depend_on_outcome(sums: Floats) -> bool:
-    """Tell from the sums of `weight_sums` whether weights depend on the outcome, given the score.
+    """Whether weights depend on the outcome, given the score, from the sums of `weight_sums`.
 
     They do after events or non-events were kept in part. ``T = Σ(w - m)(y - p)``, m the mean weight at that score,
     is then far from 0: beyond 3.3 of its own standard deviations, ``sqrt(Σ(w - m)²(y - p)²)``. Neighbouring scores are
@@ -179,7 +182,7 @@ class NullModel:
         return self.binary and not self.outcome_weights
 
     def test_settings(self, **cells: Any) -> CellTestSettings:
-        """How cells of such noise are judged, given what is known of them."""
+        """The settings of a test under this null model; `cells` are the other settings by name."""
         null_settings = {
             name: getattr(self, name) for name in ("null", "outcome_weights", "binary", "model_variance")
         }

@@ -86,16 +86,16 @@ def effective_sizes(residual: Array, shares: Array, weight: Array, size: Array, 
 
 
 def raise_quiet_bins(residual: Floats, shares: Floats, rows: Integers) -> Floats:
-    """Residuals (groups, bins, K) of which no bin is quieter than is usual for its predictions.
+    """Residuals (groups, bins, K) of which no bin has less variance than is usual for its predictions.
 
     Where events or others were kept in part and weighted back, a bin of which few that weigh much were kept looks
-    certain (`OutcomeSamplingVariance`): 69 of 400 calibrated tables alarmed at 5%.
+    certain (`OutcomeSamplingVariance`): 69 of 400 calibrated tables were significant at 5%.
     """
     squares = (residual * residual).sum(axis=(0, 2))
     binomial = rows * (1.0 - (shares * shares).sum(axis=1))
     usual = binomial * (squares.sum() / max(binomial.sum(), 1e-300))
-    quieter = np.maximum(usual / np.where(squares > 0.0, squares, np.inf), 1.0)
-    return np.asarray(residual * np.sqrt(quieter)[:, None])
+    ratio = np.maximum(usual / np.where(squares > 0.0, squares, np.inf), 1.0)
+    return np.asarray(residual * np.sqrt(ratio)[:, None])
 
 
 def sign_groups(rows: int, cluster: Array | None, values: int) -> Array:

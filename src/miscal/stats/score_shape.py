@@ -8,14 +8,16 @@ from miscal.data.libraries import special
 from miscal.stats.cell_sums import Floats
 
 SERIES_TERMS = 12
-# Standard errors that each of two ranges must be off to be said to disagree, if the average is off.
+# Standard errors from which both of two ranges count as miscalibrated in opposite directions.
 OPPOSITE_Z = 1.64
-SECOND_TURN_SHARE = 0.5  # of the larger turn of a walk: from there on the smaller turn makes it uneven
+SECOND_TURN_SHARE = (
+    0.5  # of the larger turn of the bridge: from there on the smaller turn makes the form uneven
+)
 
 
 @dataclass(frozen=True, eq=False)
 class ShapeTest:
-    """How places err along the score, an array over places each.
+    """Tests of the shape along the score, one value per segment.
 
     p_value : of both readings together;  moment : positive where predictions are too extreme, in standard deviations
     """
@@ -48,14 +50,14 @@ def shape_test(off: Floats, variance: Floats) -> ShapeTest:
     """
     total = variance.sum(axis=-1)
     noise = np.where(total > 0.0, total, 1.0)
-    share, walk = variance / noise[..., None], cumulative_bridge(off, variance)
+    share, curve = variance / noise[..., None], cumulative_bridge(off, variance)
     lever = np.cumsum(variance, axis=-1) / noise[..., None] - 0.5 * share - 0.5
     spread = np.sum(variance * lever * lever, axis=-1)
     testable = (total > 0.0) & (spread > 0.01 * noise / 12.0)  # else all is in one cell of the score
     deviation = np.sqrt(np.where(testable, spread, 1.0))
     moment = np.where(testable, np.sum(off * lever, axis=-1) / deviation, 0.0)
-    # Seen at few points a walk's range is smaller: by about 1.17 over the root of their number.
-    reach = walk.max(axis=-1, initial=0.0) - walk.min(axis=-1, initial=0.0)
+    # At few points the range is smaller: by about 1.17 over the root of their number.
+    reach = curve.max(axis=-1, initial=0.0) - curve.min(axis=-1, initial=0.0)
     size = reach / np.sqrt(noise) + np.sqrt(np.sum(share * share, axis=-1))
     p_value = 2.0 * np.minimum(2.0 * special.ndtr(-np.abs(moment)), kuiper_bridge_p(size))
     return ShapeTest(np.where(testable, np.minimum(p_value, 1.0), np.nan), moment)
@@ -73,8 +75,8 @@ def miscalibration_form(
 ) -> tuple[str, tuple[tuple[int, int], ...]]:
     """The form of one place's error, and the first and last cell of the score of the two ranges that disagree.
 
-    average, shape : which of its two tests are beyond noise. Where both are, ranges disagree only if each is off; where
-    the walk alone is, they may err the same way, one of them more.
+    average, shape : which of its two tests are significant. Where both are, ranges disagree only if each is off; where
+    the shape alone is, both may be off in the same direction, one of them more.
 
     Examples
     --------
@@ -86,9 +88,9 @@ def miscalibration_form(
     plain = "too high" if off.sum() >= 0 else "too low"
     if not shape or off.size < 2:
         return plain, ()
-    walk = cumulative_bridge(off, variance)[:-1]
-    low, high = int(np.argmin(walk)), int(np.argmax(walk))
-    down, up = max(-walk[low], 0.0), max(walk[high], 0.0)
+    curve = cumulative_bridge(off, variance)[:-1]
+    low, high = int(np.argmin(curve)), int(np.argmax(curve))
+    down, up = max(-curve[low], 0.0), max(curve[high], 0.0)
     if min(down, up) >= SECOND_TURN_SHARE * max(down, up):
         return "uneven", _uneven_ranges(off, min(low, high), max(low, high))
     form, last = ("too extreme", low) if down > up else ("too timid", high)
@@ -98,7 +100,7 @@ def miscalibration_form(
     apart = sides.prod() < 0 and (np.abs(sides) >= OPPOSITE_Z * np.sqrt(noise)).all()
     if average and not apart:
         return plain, ()
-    # Of two ranges that err the same way one errs more: no score is too extreme.
+    # Both ranges are off in the same direction, one of them more: the form is uneven, not too extreme.
     form = "uneven" if sides.prod() > 0 else form
     return form, ((last + 1, off.size - 1), (0, last))
 

@@ -16,14 +16,14 @@ CAPPED_VARIANCE = 0.9950108  # E min(Z², 9) of a standard normal Z
 
 
 def selection_adjusted_gap(gap: ArrayLike, se: ArrayLike, least: ArrayLike) -> Floats:
-    """Give the gap of a cell that was picked because it passed a test, less the luck of being picked.
+    """Give the gap of a cell that was selected by a test, corrected for this selection.
 
     0.4 of the raw gap and 0.6 of its maximum likelihood estimate given that it passed: the m, in standard errors, that
     solves ``z = m + φ(c - m)/Φ(m - c)``. Cells that did not pass keep their gap: they were not picked.
 
     Parameters
     ----------
-    se : standard error of the gap as it happened, not as predicted: it is off, and so is the noise of the model
+    se : standard error of the gap by the observed rates, not by the predictions, which are miscalibrated there
     least : the smallest gap that would have passed; ``c = least / se``
 
     Notes
@@ -41,7 +41,7 @@ def selection_adjusted_gap(gap: ArrayLike, se: ArrayLike, least: ArrayLike) -> F
     size = np.abs(gaps)
     with ignore_warnings():
         z, critical = size / errors, smallest / errors
-    # Beyond a million standard errors (no noise at all: certain predictions that were wrong) luck takes nothing off.
+    # Above a million standard errors (probabilities of exactly 0 or 1 that were wrong) there is nothing to correct.
     picked = np.flatnonzero((size >= smallest) & (z <= 1e6))
     target, critical = z[picked], critical[picked]
     low, high = np.zeros(picked.size), target
@@ -62,14 +62,14 @@ def shrink_level_gaps(
     """Draw each level's gap towards its parent's by as much as its noise asks for.
 
     A level's shift θ = Σw(p - y)/Σw·p(1-p) is, to first order, by how much its log-odds are too high; for rare events
-    it is the relative error. Levels vary around their parent with a spread τ that the data tell: θ_level ~ N(θ_parent,
+    it is the relative error. Levels vary around their parent with a spread τ that is estimated: θ_level ~ N(θ_parent,
     τ²), and a measured shift varies around its level's with the noise s². On this scale rare and common levels are
     exchangeable, which on the scale of the gap they are not: a level at 0.1% cannot be off by 5 points.
 
     Parameters
     ----------
     sums : of the levels
-    noise : (cells,) variance of each level's Σw(p - y), as far as the residuals tell
+    noise : (cells,) variance of each level's Σw(p - y), by the residuals
     parents : codes from the levels' parents up to the outermost ancestors; () when the root is the parent of all
 
     Returns
