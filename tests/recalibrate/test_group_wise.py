@@ -155,5 +155,5 @@ def test_what_is_said_of_groups_after_fit():
     p = rng.random(600)
     y, X = (rng.random(600) < p).astype(int), {"g": rng.choice(["a", "b", "c"], 600)}
     pooled = repr(GroupWise(PlattScaling(), columns=["g"]).fit(p, y, X))
-    assert pooled.endswith("3 groups, all alike: none differs from its parent beyond noise")
+    assert pooled.endswith("3 groups, all alike: none differs significantly from its parent")
     assert repr(GroupWise(PlattScaling(), columns=["g"], pooling=False).fit(p, y, X)).endswith(": 3 groups")

@@ -23,18 +23,28 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
 
     Parameters
     ----------
-    estimator : classifier with `predict_proba`
-    recalibrator : Recalibrator; Platt scaling by default
-    by : names or positions of the columns of X that the recalibrator may look at; None for none
-    cv : number of folds, a splitter, a list of splits, or "prefit"
+    estimator : classifier
+        With `predict_proba`.
+    recalibrator : Recalibrator, optional
+        Platt scaling by default.
+    by : str, int, or list of these, optional
+        Names or positions of the columns of X that the recalibrator may use; none by default.
+    cv : int, splitter, list of splits, or "prefit", default=5
         The recalibrator learns from held-out probabilities of the folds, then the classifier is fitted on all rows.
-        "prefit" (or a `FrozenEstimator`) takes the classifier as it is: give `fit` rows that it has not seen.
+        "prefit" (or a `FrozenEstimator`) takes the classifier as it is: give `fit` rows that it was not trained on.
 
     Attributes
     ----------
-    estimator_, recalibrator_ : the fitted parts
-    classes_ : labels
-    n_features_in_, feature_names_in_ : as in scikit-learn
+    estimator_ : classifier
+        Fitted.
+    recalibrator_ : Recalibrator
+        Fitted.
+    classes_ : (K,) array
+        Labels.
+    n_features_in_ : int
+        As in scikit-learn.
+    feature_names_in_ : (d,) array of str
+        As in scikit-learn.
 
     Examples
     --------
@@ -60,11 +70,19 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         Parameters
         ----------
         X : frame or (n, d) array
-        y : (n,) labels
-        sample_weight : (n,) numbers, optional
-            Of both parts; the classifier gets it if it takes weights (with metadata routing: if it asks for them).
-        params : what the classifier's `fit` takes besides; `groups` goes to a splitter of groups
-            With scikit-learn's metadata routing each part gets what it asked for.
+            Features.
+        y : (n,) array
+            Labels.
+        sample_weight : (n,) array, optional
+            For both parts; the classifier gets it if it takes weights (with metadata routing: if it requests them).
+        **params : object
+            Passed to the classifier's `fit`; `groups` goes to a splitter of groups. With scikit-learn's metadata
+            routing each part gets what it requested.
+
+        Returns
+        -------
+        RecalibratedClassifier
+            Itself.
         """
         X, y = indexable(X, y)
         _check_table(self, X, reset=True)
@@ -92,19 +110,43 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             held_out = self._held_out(X, y, fit_params, split_params)
             self.estimator_ = clone(estimator).fit(X, y, **fit_params)
         recalibrator = self.recalibrator or PlattScaling()
-        self.recalibrator_ = clone(recalibrator).fit(held_out, codes, self._beside(X), sample_weight)
+        self.recalibrator_ = clone(recalibrator).fit(
+            held_out, codes, self._recalibrator_columns(X), sample_weight
+        )
         return self
 
     def predict_proba(self, X: Any) -> Array:
-        """Recalibrated probabilities, one column a class."""
+        """Recalibrated probabilities.
+
+        Parameters
+        ----------
+        X : frame or (n, d) array
+            Features.
+
+        Returns
+        -------
+        (n, K) array
+            One column per class.
+        """
         validation.check_is_fitted(self)
         (X,) = indexable(X)
         _check_table(self, X, reset=False)
         base = class_probabilities(self.estimator_, X, self.classes_)
-        return np.asarray(self.recalibrator_.predict_proba(base, self._beside(X)))
+        return np.asarray(self.recalibrator_.predict_proba(base, self._recalibrator_columns(X)))
 
     def predict(self, X: Any) -> Array:
-        """The label of the largest recalibrated probability."""
+        """The label of the largest recalibrated probability.
+
+        Parameters
+        ----------
+        X : frame or (n, d) array
+            Features.
+
+        Returns
+        -------
+        (n,) array
+            Labels.
+        """
         probability = self.predict_proba(X)
         return np.asarray(self.classes_[np.argmax(probability, axis=1)])
 
@@ -116,7 +158,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         )
 
     def _routed(self, sample_weight: Any, params: Plain) -> tuple[Plain, Plain]:
-        """What the classifier's `fit` and the splitter's `split` get."""
+        """The parameters of the classifier's `fit` and of the splitter's `split`."""
         if _routing_enabled():
             routed = process_routing(self, "fit", sample_weight=sample_weight, **params)
             return dict(routed.estimator.fit), dict(routed.splitter.split)
@@ -131,25 +173,25 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         return params, split
 
     def _held_out(self, X: Any, y: Array, fit_params: Plain, split_params: Plain) -> Array:
-        """Probabilities of rows by classifiers that did not see them."""
+        """Probabilities of rows by classifiers that were not fitted on them."""
         splitter = check_cv(self.cv, y, classifier=True)
         held_out = np.full((len(y), len(self.classes_)), np.nan)
         for train, test in splitter.split(X, y, **split_params):
-            # What has a value a row is cut to these rows.
-            part = _check_method_params(X, fit_params, indices=train)
-            fitted = clone(self.estimator).fit(_safe_indexing(X, train), y[train], **part)
+            # Parameters with one value per row are cut to these rows.
+            fold_params = _check_method_params(X, fit_params, indices=train)
+            fitted = clone(self.estimator).fit(_safe_indexing(X, train), y[train], **fold_params)
             held_out[test] = class_probabilities(fitted, _safe_indexing(X, test), self.classes_)
         if np.isnan(held_out).any():
             row = np.flatnonzero(np.isnan(held_out).any(axis=1))[0]
             raise refusal("must test every row once", "'cv'", got=f"row {row} is in no test part")
         return held_out
 
-    def _beside(self, X: Any) -> Any:
-        """The columns the recalibrator may look at, by the names that `fit` saw."""
+    def _recalibrator_columns(self, X: Any) -> Any:
+        """The columns that the recalibrator may use, by name."""
         if self.by is None:
             return None
         columns = named_columns(X, "RecalibratedClassifier")
-        return {each.name: each for each in chosen_columns(columns, self.by)}
+        return {column.name: column for column in chosen_columns(columns, self.by)}
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Weights are for this object too; the rest goes to the classifier's `fit` and the splitter's `split`."""
@@ -167,7 +209,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
 
 
 def _check_table(owner: RecalibratedClassifier, X: Any, *, reset: bool) -> None:
-    """Refuse what has no rows, is no table or has other columns, in scikit-learn's words."""
+    """Reject what has no rows, is not a table or has other columns, with scikit-learn's errors."""
     if hasattr(X, "shape"):  # a table of zeros of that shape takes no room, and no value of X is touched
         validation.check_array(np.broadcast_to(0.0, X.shape), ensure_all_finite=False, input_name="X")
     validation.validate_data(owner, X, reset=reset, skip_check_array=True)

@@ -24,20 +24,23 @@ def kernel_calibration_loss(
 
     Parameters
     ----------
-    y_true : (n,) tensor of class numbers, or of 0 and 1
-    y_prob : (n,) tensor of P(class 1), or (n, K) tensor of probabilities with rows that sum to 1
-        Probabilities, not logits: ``torch.sigmoid(logits)`` or ``torch.softmax(logits, dim=1)``.
-    bandwidth : float
-        h, the scale on which scores are taken together.
-    target : {"auto", "positive", "top"}
+    y_true : (n,) tensor
+        Class indices, or 0 and 1.
+    y_prob : (n,) or (n, K) tensor
+        P(class 1), or probabilities with rows that sum to 1; not logits: ``torch.sigmoid(logits)`` or
+        ``torch.softmax(logits, dim=1)``.
+    bandwidth : float, default=0.2
+        h, the scale on which scores are compared.
+    target : {"auto", "positive", "top"}, default="auto"
         "positive": P(class 1) against whether the class is 1. "top": the confidence in the most probable class against
         whether it is right. "auto" is "positive" with two classes and "top" with more.
-    sample_weight : (n,) tensor of sampling weights, optional
+    sample_weight : (n,) tensor, optional
+        Sampling weights.
 
     Returns
     -------
-    tensor without dimensions, at least 0
-        Where it is 0 its gradient is 0.
+    tensor
+        Without dimensions, at least 0. Where it is 0 its gradient is 0.
 
     Notes
     -----
@@ -104,7 +107,7 @@ def _compared(torch: Any, y_true: Any, y_prob: Any, target: str) -> tuple[Any, A
 
 
 def _check_rows(values: Any, rows: int, where: str) -> None:
-    """Refuse anything but a value per row."""
+    """Reject anything but a value per row."""
     if tuple(getattr(values, "shape", ())) != (rows,):
         got = f"its shape is {tuple(getattr(values, 'shape', ()))}"
         raise refusal(f"must have one value per row ({rows})", where, got=got)

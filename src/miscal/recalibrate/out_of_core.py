@@ -1,6 +1,6 @@
-"""Recalibrators on tables of any size: fitted from sums and samples, applied batch by batch.
+"""Recalibrators on tables larger than memory: fitted from sums and samples, applied batch by batch.
 
-Rows that fit the ceiling of memory are fitted as they are. Of more, a map of the score is fitted to a fine grid of the
+Tables that fit the memory limit are fitted as they are. Of more, a map of the score is fitted to a fine grid of the
 score over all rows, in which the scores of a cell are taken for their mean; histogram binning has the rates of all rows
 within its edges; and `GroupWise` is fitted to a sample of as many rows as fit.
 """
@@ -18,6 +18,7 @@ from miscal.aggregate.requests import SCORE, RangeCells
 from miscal.aggregate.sample import GatheredRows, gather, rows_that_fit
 from miscal.aggregate.source import open_source, read_ahead
 from miscal.aggregate.streaming import add_up
+from miscal.codes.data import Response
 from miscal.data.arrays import Plain, flat, named_by
 from miscal.data.errors import MiscalError, check_named, refusal, refusing
 from miscal.data.files import TypesChanged
@@ -29,7 +30,8 @@ from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.binning import HistogramBinning
 from miscal.recalibrate.by_columns.group_wise import GroupWise
 
-DEFAULT = "1GB"
+#: Memory limit where none is given.
+DEFAULT_MEMORY = "1GB"
 
 
 def fit_to(
@@ -50,27 +52,44 @@ def fit_to(
 
     Parameters
     ----------
-    model : a recalibrator that looks at the score alone, or `GroupWise` of one, for two classes
-    source : path (a file, a folder, a pattern), a frame, a lazy frame, or a Spark DataFrame
-    outcome, probability, weight : names of columns
-    memory : ceiling, such as "600MB"; it also says how many rows are kept
-    options : positive, logit and clip, as in `miscal.read`
+    model : Recalibrator
+        Of the score alone, or `GroupWise` of one, for two classes.
+    source : path, frame, lazy frame or Spark DataFrame
+        A path is a file, a folder or a pattern.
+    outcome, probability : str
+        Names of columns.
+    weight : str, optional
+        Name of a column.
+    memory : str or int, optional
+        Memory limit, such as "600MB"; it also limits the rows of the sample.
+    **options : object
+        `positive`, `logit` and `clip`, as in `miscal.read`.
 
     Returns
     -------
     Recalibrator
         The same model, fitted.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from miscal.recalibrate import HistogramBinning
+    >>> from miscal.recalibrate.out_of_core import fit_to
+    >>> table = pa.table({"late": [0, 1, 1, 1], "p": [0.1, 0.3, 0.6, 0.8]})
+    >>> model = fit_to(HistogramBinning(bins=2), table, outcome="late", probability="p")
+    >>> model.predict_proba([0.2])[:, 1], model.fitted_from_
+    (array([0.5]), {'how': 'all rows'})
     """
     roles = ColumnRoles(outcome, probability, weight, **options)
-    if roles.response != "binary" or "binary" not in model.responses:
+    if roles.response != Response.BINARY or Response.BINARY not in model.responses:
         hint = "load a sample and call choose(..., response=...)"
         raise refusal("is fitted in parts to probabilities", type(model).__name__, hint=hint)
     model.check_parameters()
-    opening = open_source(source, memory or DEFAULT)
-    names = _names(model)
+    opening = open_source(source, memory or DEFAULT_MEMORY)
+    names = _group_columns(model)
     check_named([*roles.names, *names], opening.kinds, opening.description)
     limit = rows_that_fit(
-        memory or DEFAULT, {name: opening.kinds[name] for name in names}, opening.text_bytes
+        memory or DEFAULT_MEMORY, {name: opening.kinds[name] for name in names}, opening.text_bytes
     )
     rows = gather(opening, roles, names, limit=limit, target="positive")
     if rows.complete or names:
@@ -83,8 +102,8 @@ def fit_to(
     return model
 
 
-def _names(model: Recalibrator) -> list[str]:
-    """Columns that a recalibrator needs beside the score."""
+def _group_columns(model: Recalibrator) -> list[str]:
+    """Columns that a recalibrator needs beside the score; rejects one that cannot be fitted out of core."""
     inner = model.recalibrator if isinstance(model, GroupWise) else model
     if inner.uses_columns:
         hint = "it needs columns beside the score: load a sample"
@@ -110,9 +129,9 @@ def _from_grid(model: Recalibrator, rows: GatheredRows, opening: Any, roles: Col
             tally = add_up(opening, roles, "positive", [bins]).tallies[bins]
             model.values_ = model.rates(tally.observed, tally.weight, tally.rows.sum())
         return {"how": "bins"}
-    one = grid_rows(grid)
+    cells = grid_rows(grid)
     # The public way to fit: every check, and the state that JSON carries, come from it.
-    model.fit(one.predicted, one.observed, sample_weight=one.first)
+    model.fit(cells.predicted, cells.observed, sample_weight=cells.first)
     share = float(grid.weight.max() / grid.weight.sum())
     return {"how": "grid", "cells": int(np.count_nonzero(grid.weight)), "largest_share": share}
 
@@ -130,23 +149,45 @@ def load_model(path: str | Path) -> Recalibrator:
 
 def model_from(text: str) -> Recalibrator:
     """A recalibrator from its JSON, whichever class it is of."""
-    made = Recalibrator.from_json(text)
-    made.check_fitted()
-    return made
+    model = Recalibrator.from_json(text)
+    model.check_fitted()
+    return model
 
 
 def with_columns(
-    model: Recalibrator, chunk: Chunk, names: Sequence[str], made: Sequence[str], *, logit: bool
+    model: Recalibrator, chunk: Chunk, names: Sequence[str], new_columns: Sequence[str], *, logit: bool
 ) -> Any:
-    """A batch with the recalibrated probabilities (or means) as further columns."""
+    """A batch with the recalibrated probabilities (or means) as further columns.
+
+    Parameters
+    ----------
+    model : Recalibrator
+        Fitted.
+    chunk : Chunk
+        The batch.
+    names : sequence of str
+        Its columns of predictions.
+    new_columns : sequence of str
+        Names of the further columns, as `model.output_names` gives them.
+    logit : bool
+        Whether the columns hold log-odds.
+
+    Returns
+    -------
+    pyarrow.Table
+    """
     table = chunk.table
     try:
         vectors = {name: flat(table[name], f"column '{name}'") for name in names}
-        given = vectors[names[0]] if model.predicts_means() else probabilities_given(vectors, logit=logit)
-        found = model.map_checked(model.check_prediction(given), table)
+        predictions = (
+            vectors[names[0]] if model.predicts_means() else probabilities_given(vectors, logit=logit)
+        )
+        mapped = model.map_checked(model.check_prediction(predictions), table)
     except MiscalError as error:
         raise error.with_text(with_location(error.template, chunk)) from error
-    for name, values in zip(made, found.T[-len(made) :], strict=True):  # of two classes, that of class 1
+    for name, values in zip(
+        new_columns, mapped.T[-len(new_columns) :], strict=True
+    ):  # of two classes, that of class 1
         table = table.append_column(name, pa.array(values))
     return table
 
@@ -163,17 +204,34 @@ def apply_to(
 ) -> int:
     """Write a table with recalibrated probabilities beside its columns, batch by batch, whole or not at all.
 
+    Parameters
+    ----------
+    model : Recalibrator
+        Fitted.
+    source : path, frame, lazy frame or Spark DataFrame
+        A path is a file, a folder or a pattern.
+    probability : sequence of str
+        Columns of predictions: one, or one per class.
+    out : str or Path
+        The file to write: CSV by its suffix, else Parquet.
+    logit : bool, default=False
+        Whether the columns hold log-odds.
+    column : str, default="recalibrated"
+        Name of the new column, followed by the class if there are several.
+    memory : str or int, optional
+        Memory limit, such as "600MB".
+
     Returns
     -------
     int
         How many rows were written.
     """
-    table = open_source(source, memory or DEFAULT)
+    table = open_source(source, memory or DEFAULT_MEMORY)
     known = list(table.kinds)
-    probability = [name for given in probability for name in named_by(given, known)]
+    probability = [name for pattern in probability for name in named_by(pattern, known)]
     check_named(probability, known, f"'{source}'")
-    made = model.output_names(column)
-    for name in made:
+    new_columns = model.output_names(column)
+    for name in new_columns:
         if name in known:
             raise refusal(
                 "must be a new name", "'column'", got=f"the table has '{name}'", hint="--column NAME"
@@ -181,7 +239,7 @@ def apply_to(
     table.check_columns([*known, *(name for name, _ in table.excluded)])
     while True:
         chunks = read_ahead(table.batches(known))
-        tables = (with_columns(model, chunk, probability, made, logit=logit) for chunk in chunks)
+        tables = (with_columns(model, chunk, probability, new_columns, logit=logit) for chunk in chunks)
         with contextlib.suppress(TypesChanged):  # of a CSV file: from the start again
             return _written(tables, table.description, Path(out))
 

@@ -57,34 +57,34 @@ class NeuralCalibration(ColumnRecalibrator):
 
     Parameters
     ----------
-    embedding : int
-        Length of the vector that stands for a category. The paper: 256.
-    hidden : sequence of int
+    embedding : int, default=16
+        Length of the vector of a category. The paper: 256.
+    hidden : sequence of int, default=(200, 200)
         Widths of the layers.
-    epochs : int
+    epochs : int, default=20
         Most passes over the rows; with 1, as in the paper, nothing is held out.
-    learning_rate : float
+    learning_rate : float, default=1e-3
         Step of Adam.
-    batch : int
+    batch : int, default=1024
         Rows in a mini-batch.
-    patience : int
+    patience : int, default=3
         Epochs without a better held-out loss after which training ends.
     module : torch.nn.Module, optional
-        A network of your own in the place of g, see Notes. It is copied, not changed. Such a recalibrator cannot be
-        written as JSON.
-    device : str
+        A network in the place of g, see Notes. It is copied, not changed. Such a recalibrator cannot be written as
+        JSON.
+    device : str, default="auto"
         "cpu", "cuda" or another device of torch; "auto" is a GPU where there is one.
-    random_state : int
+    random_state : int, default=0
         Seed of the first weights, of the order of the rows and of the rows held out.
-    columns : names or positions, optional
-        Which columns of X; None: all.
-    nominal : names, optional
+    columns : str, int, or list of these, optional
+        Names or positions of columns of X; all by default.
+    nominal : str, int, or list of these, optional
         Numeric columns to embed, such as postal codes. Text, categories and truth values always are.
-    hold_out : {"random", "last"}
+    hold_out : {"random", "last"}, default="random"
         Which tenth of the rows is held out.
-    progress : {"auto", True, False}
-        A bar on the terminal; "auto": where there is a terminal.
-    knots : int
+    progress : {"auto", True, False}, default="auto"
+        Whether a progress bar is shown; "auto": where there is a terminal.
+    knots : int, default=100
         Number of knots K of the line plot of the score, at probabilities k/(K + 1). The paper: 100.
 
     Attributes
@@ -120,7 +120,7 @@ class NeuralCalibration(ColumnRecalibrator):
     >>> bool(fitted.predict_proba([0.4], {"state": ["NY"]})[0, 1] > 0.6)
     True
 
-    A network of your own: here a shift for each category and a slope of each number.
+    Another network: here a shift for each category and a slope of each number.
 
     >>> from torch import nn
     >>> class Shifts(nn.Module):
@@ -177,17 +177,19 @@ class NeuralCalibration(ColumnRecalibrator):
                 g = network.FieldNetwork(inputs.sizes, int(self.embedding), self._layers(inputs, outputs))
             model = network.CalibrationNetwork(g, self._knots(binary=outputs == 1), outputs)
             with network.limited_threads(model, self.batch):
-                fitted, checked = network.train_network(model, rows, self._held(sample.rows), self)
-        self.losses_, self.held_losses_ = np.array(fitted), np.array(checked)
-        self._keep(model.cpu(), rows)
+                losses, held_out_losses = network.train_network(
+                    model, rows, self._held_out_rows(sample.rows), self
+                )
+        self.losses_, self.held_losses_ = np.array(losses), np.array(held_out_losses)
+        self._store_weights(model.cpu(), rows)
 
     def _layers(self, inputs: NetworkInputs, outputs: int) -> list[tuple[int, int]]:
         """How many numbers go into each layer, and how many come out."""
         first = int(self.embedding) * len(inputs.sizes) + inputs.width
         return [*pairwise([first, *map(int, self.hidden), outputs])]
 
-    def _held(self, rows: int) -> Array:
-        """Rows that are not trained on but watched."""
+    def _held_out_rows(self, rows: int) -> Array:
+        """Positions of the rows that are held out."""
         share = 0 if self.epochs == 1 or rows < MIN_ROWS_TO_HOLD_OUT else rows // 10
         if self.hold_out == "last":
             return np.arange(rows - share, rows)
@@ -205,12 +207,12 @@ class NeuralCalibration(ColumnRecalibrator):
         return score_knots(self.knots, binary=binary)
 
     def places(self, probability: Floats) -> tuple[Integers, Floats]:
-        """Where the scores lie between the knots, one column a map."""
+        """Where the scores lie between the knots: the knot below and the part of the step, one column per map."""
         score = logit(probability, LOGIT_CLIP)[:, None] if probability.ndim == 1 else clipped_log(probability)
         return locate_between_knots(self._knots(binary=probability.ndim == 1), score)
 
-    def _keep(self, model: Any, rows: Any) -> None:
-        """Hold what was learned as plain arrays; what was not seen (levels, missing values) gets a mean."""
+    def _store_weights(self, model: Any, rows: Any) -> None:
+        """Keep what was learned as plain arrays; embeddings of unseen levels and missing values get a mean."""
         if self.module is not None:
             self._model = model.eval()  # predicting then changes nothing in it
             return
@@ -273,7 +275,7 @@ class NeuralCalibration(ColumnRecalibrator):
         return nodes.Sigmoid(nodes.Linear(((1.0, line), (1.0, network))))
 
     def _tensors(self) -> list[Array]:
-        """What is kept, each tensor in its shape."""
+        """The fitted weights, each tensor in its shape."""
         inputs = NetworkInputs(self._column_encodings())
         maps = 1 if self.n_classes_ == 2 else self.n_classes_
         shapes: list[tuple[int, ...]] = [(maps,), (maps, self.knots - 1)]
@@ -284,7 +286,7 @@ class NeuralCalibration(ColumnRecalibrator):
         return [np.frombuffer(each, "<f4").reshape(shape) for each, shape in zip(raw, shapes, strict=True)]
 
     def check_state(self) -> None:
-        """Refuse tables and layers that do not fit together."""
+        """Reject tables and layers that do not fit together."""
         super().check_state()
         if not all((np.abs(tensor) < 1e15).all() for tensor in self._tensors()):
             raise ValueError("'weights_' must be finite")

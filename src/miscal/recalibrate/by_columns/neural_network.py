@@ -38,7 +38,7 @@ class NetworkRows(NamedTuple):
     ) -> Iterator[list[Tensor]]:
         """Some rows on the device, so many at a time."""
         for start in range(0, rows.size, size):
-            yield [torch.from_numpy(each[rows[start : start + size]]).to(device) for each in self]
+            yield [torch.from_numpy(part[rows[start : start + size]]).to(device) for part in self]
 
 
 class FieldNetwork(nn.Module):  # type: ignore[misc]
@@ -51,7 +51,7 @@ class FieldNetwork(nn.Module):  # type: ignore[misc]
         self.layers = nn.Sequential(*steps[:-1])
         with torch.no_grad():
             for table in self.tables:
-                # Small: a level seldom seen stays near the middle, where g is that of no level in particular.
+                # Small: a rare level stays near the middle, where g is that of no level in particular.
                 table.weight.normal_(0.0, 0.05)
             for layer in self.layers[::2]:
                 layer.reset_parameters()
@@ -65,7 +65,10 @@ class FieldNetwork(nn.Module):  # type: ignore[misc]
 
 
 class CalibrationNetwork(nn.Module):  # type: ignore[misc]
-    """eta(l) + g(x); eta are non-decreasing line plots, one a map: sums of softplus increments, first the identity."""
+    """eta(l) + g(x).
+
+    eta are non-decreasing line plots, one per map: sums of softplus increments, first the identity.
+    """
 
     def __init__(self, network: nn.Module, knots: Array, maps: int) -> None:
         super().__init__()
@@ -77,7 +80,7 @@ class CalibrationNetwork(nn.Module):  # type: ignore[misc]
     def forward(self, codes: Tensor, numbers: Tensor, place: Tensor, part: Tensor) -> Tensor:
         """Log-weights of the classes, (n, K); of two the first's is 0, and the other's the log-odds."""
         maps = torch.arange(len(self.first), device=self.first.device)
-        g = self._beside(codes, numbers)
+        g = self._network_outputs(codes, numbers)
         if g.numel() != place.numel():
             raise refusal(f"must give (n, {len(maps)}) numbers", "'module'", got=f"it gives {tuple(g.shape)}")
         rise = torch.cumsum(softplus(self.raw), dim=1)
@@ -86,17 +89,17 @@ class CalibrationNetwork(nn.Module):  # type: ignore[misc]
         logits = below + part * (above - below) + g.reshape(place.shape)
         return pad(logits, (1, 0)) if len(maps) == 1 else logits
 
-    def _beside(self, codes: Tensor, numbers: Tensor) -> Tensor:
-        """g(x) of a batch; a network of the user's is told what it was given if it fails."""
-        given = (numbers, codes) if codes.shape[1] else (numbers,)
+    def _network_outputs(self, codes: Tensor, numbers: Tensor) -> Tensor:
+        """g(x) of a batch; where the user's network fails, the error says what it is called with."""
+        inputs = (numbers, codes) if codes.shape[1] else (numbers,)
         if isinstance(self.network, FieldNetwork):
-            return self.network(*given)
+            return self.network(*inputs)
         shapes = f"numbers (n, {numbers.shape[1]})" + (
-            f" and codes (n, {codes.shape[1]})" if len(given) > 1 else ""
+            f" and codes (n, {codes.shape[1]})" if len(inputs) > 1 else ""
         )
         hint = "numbers are the scaled values of the numeric columns, then their flags of missing values"
         with refusing(f"must take {shapes}", "'module'", hint=hint):
-            g = self.network(*given)
+            g = self.network(*inputs)
         if not isinstance(g, Tensor):
             raise refusal("must give one tensor", "'module'", got=f"it gives {type(g).__name__}")
         return g
@@ -115,7 +118,7 @@ def limited_threads(model: nn.Module, batch: int) -> Iterator[None]:
 
 
 def train_network(
-    model: nn.Module, rows: NetworkRows, held: Array, how: "NeuralCalibration"
+    model: nn.Module, rows: NetworkRows, held_out: Array, settings: "NeuralCalibration"
 ) -> tuple[list[float], list[float]]:
     """Train in mini-batches; with held-out rows keep the best epoch and stop `patience` epochs after it.
 
@@ -123,50 +126,56 @@ def train_network(
     ----------
     model : torch.nn.Module
         Called with the first four parts of `NetworkRows`, it gives log-weights of the classes, (n, K).
-    rows : Rows
+    rows : NetworkRows
         The rows trained on and those held out.
-    held : (m,) array of int
-        Places of the rows held out; empty for none.
-    how : NeuralCalibration
+    held_out : (m,) array of int
+        Positions of the rows held out; empty for none.
+    settings : NeuralCalibration
         Its parameters say how many epochs, how large the batches and how fast.
 
-    Returns the mean loss of each epoch on the rows trained on and on those held out; the first entry of the
-    latter is the loss before training.
+    Returns
+    -------
+    losses : list of float
+        Mean loss of each epoch on the rows trained on.
+    held_out_losses : list of float
+        The same on those held out, before training first; empty where none are.
     """
-    console = Console(stderr=True, force_terminal=how.progress is True or None)
-    hidden = not (how.progress and console.is_terminal)
+    console = Console(stderr=True, force_terminal=settings.progress is True or None)
+    hidden = not (settings.progress and console.is_terminal)
     shown: Any = {"console": console, "transient": True, "disable": hidden}
-    device = torch_device(how.device)
+    device = torch_device(settings.device)
     model.to(device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=float(how.learning_rate), fused=device.type == "cuda")
-    rng = np.random.default_rng(how.random_state)
-    own = np.setdiff1d(np.arange(len(rows.outcome)), held)
-    watched = NetworkRows(*(part[held] for part in rows))
-    fitted: list[float] = []
-    checked = [weighted_mean_loss(model, watched)] if held.size else []
+    optimizer = torch.optim.Adam(
+        model.parameters(), lr=float(settings.learning_rate), fused=device.type == "cuda"
+    )
+    rng = np.random.default_rng(settings.random_state)
+    trained = np.setdiff1d(np.arange(len(rows.outcome)), held_out)
+    held_out_rows = NetworkRows(*(part[held_out] for part in rows))
+    losses: list[float] = []
+    held_out_losses = [weighted_mean_loss(model, held_out_rows)] if held_out.size else []
     best = copy.deepcopy(model.state_dict())
-    for _ in range(how.epochs):
+    for _ in range(settings.epochs):
         model.train()
         total = torch.zeros((), device=device)
-        batches = rows.batches(rng.permutation(own), device, how.batch)
-        for batch in track(batches, "Neural Calibration", -(-own.size // how.batch), **shown):
+        batches = rows.batches(rng.permutation(trained), device, settings.batch)
+        for batch in track(batches, "Neural Calibration", -(-trained.size // settings.batch), **shown):
             optimizer.zero_grad(set_to_none=True)
             loss = (cross_entropy(model(*batch[:4]), batch[4], reduction="none") * batch[5]).mean()
             loss.backward()
             optimizer.step()
             total += loss.detach() * len(batch[4])
-        fitted.append(float(total) / own.size)
-        if not held.size:
+        losses.append(float(total) / trained.size)
+        if not held_out.size:
             continue
-        checked.append(weighted_mean_loss(model, watched))
-        since = len(checked) - 1 - np.argmin(checked)
-        if since == 0:
+        held_out_losses.append(weighted_mean_loss(model, held_out_rows))
+        epochs_since_best = len(held_out_losses) - 1 - np.argmin(held_out_losses)
+        if epochs_since_best == 0:
             best = copy.deepcopy(model.state_dict())
-        elif since >= how.patience:
+        elif epochs_since_best >= settings.patience:
             break
-    if held.size:
+    if held_out.size:
         model.load_state_dict(best)
-    return fitted, checked
+    return losses, held_out_losses
 
 
 def weighted_mean_loss(model: nn.Module, rows: NetworkRows) -> float:
