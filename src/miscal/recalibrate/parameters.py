@@ -64,13 +64,9 @@ def parameter(
     Examples
     --------
     >>> from miscal.data.checks import number
-    >>> from miscal.recalibrate import Identity
-    >>> class Shrunk(Identity):
-    ...     share: float = parameter(number, 0.0, 1.0, default=0.5)
-    >>> Shrunk(share=2).fit([0.2, 0.7], [0, 1])
-    Traceback (most recent call last):
-    ...
-    miscal.data.errors.MiscalError: 'share' must be a number in [0, 1], got 2
+    >>> share = parameter(number, 0.0, 1.0, default=0.5)
+    >>> share.default
+    0.5
     """
 
     def checked(name: str, value: Any) -> None:
