@@ -155,8 +155,8 @@ FAULTS = [
     ),
     (
         "metrics/losses.py",
-        "others * predicted**2).sum() / weight.sum())",
-        "others * predicted**2).sum() / weight.size)",
+        "non_events * predicted**2).sum() / weight.sum())",
+        "non_events * predicted**2).sum() / weight.size)",
         "tests/laws/test_score_laws.py",
     ),
     (
