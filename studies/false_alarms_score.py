@@ -17,7 +17,7 @@ import numpy as np
 
 import miscal
 from miscal import datasets
-from miscal.aggregate.in_memory import tally, walk_range
+from miscal.aggregate.in_memory import kuiper_statistic, tally
 from miscal.data.target import pair
 from miscal.metrics.score_errors import score_bins, tally_error
 from studies import harness
@@ -104,7 +104,7 @@ def true_values(predictions: Any, made: datasets.Synthetic, options: dict[str, A
         return 0.0, 0.0
     compared = replace(pair(predictions, "auto"), observed=np.asarray(made.truth, dtype=np.float64))
     bins = score_bins(compared, 15, options.get("strategy", "quantile"))
-    return tally_error(tally(compared, bins), options.get("norm", "l1")), walk_range(compared)
+    return tally_error(tally(compared, bins), options.get("norm", "l1")), kuiper_statistic(compared)
 
 
 def _inside(value: float, interval: Any) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import miscal
-from miscal.aggregate.in_memory import walk_range
+from miscal.aggregate.in_memory import kuiper_statistic
 from miscal.data.target import pair
 from miscal.metrics.score_errors import smooth_error
 from studies import harness
@@ -59,7 +59,7 @@ def one(kind: str, seed: int) -> dict[str, bool]:
     bins = np.searchsorted(score.table["low"][1:], compared.predicted, side="left")
     made = {
         "expected": _covers(_by_cells(bins, compared), score.interval),
-        "kuiper": _covers(walk_range(compared), extra["kuiper_noise"]["interval"]),
+        "kuiper": _covers(kuiper_statistic(compared), extra["kuiper_noise"]["interval"]),
         "smooth": _covers(smooth_error(compared), extra["smooth_noise"]["interval"]),
         "variable": _covers(_by_edges(variable, members["age"].values, compared), variable.interval),
         "field": _covers(_by_levels(members["region"], compared), field.interval),

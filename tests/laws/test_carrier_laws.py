@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from miscal.aggregate.in_memory import Walk, mean_tally, tally, walk
+from miscal.aggregate.in_memory import CumulativeRange, cumulative_range, mean_tally, tally
 from miscal.aggregate.tally import ALL_COLUMNS, Tally
 from miscal.cells.partitions import BinPooling, LevelPooling, Levels, Ranges
 from miscal.cells.ranges import uniform_edges
@@ -31,7 +31,7 @@ def on_grid(value: float) -> Fraction:
     return int(value * 2.0**52 + 0.5) * GRID
 
 
-def same_walk(one: Walk, two: Walk) -> bool:
+def same_range(one: CumulativeRange, two: CumulativeRange) -> bool:
     """Equal in every field, NaN equal to NaN."""
     return repr(one) == repr(two)
 
@@ -46,7 +46,7 @@ def test_the_order_of_rows_changes_no_bit(batch: Batch, random: object) -> None:
     order = np.arange(batch.y.size)
     random.shuffle(order)  # type: ignore[attr-defined]
     assert tally_of(batch) == tally_of(batch.take(order))
-    assert same_walk(walk(batch.pair()), walk(batch.take(order).pair()))
+    assert same_range(cumulative_range(batch.pair()), cumulative_range(batch.take(order).pair()))
 
 
 @given(batches())
@@ -74,7 +74,7 @@ def test_whole_weights_are_repetition_in_first_moments(batch: Batch) -> None:
     weighted, repeated = tally_of(batch), tally_of(batch.repeated())
     for name in ("weight", "predicted", "observed"):
         assert np.array_equal(weighted.column(name), repeated.column(name)), name
-    assert walk(batch.pair()).range == walk(batch.repeated().pair()).range
+    assert cumulative_range(batch.pair()).range == cumulative_range(batch.repeated().pair()).range
 
 
 def test_weights_are_not_repetition_in_second_moments() -> None:
@@ -104,14 +104,14 @@ def test_threads_change_no_bit(threads: str, monkeypatch: pytest.MonkeyPatch) ->
         tally(TargetData(p, y, weight), pooling),
         mean_tally(TargetData(p, y), pooling),
     ]
-    walks = [walk(TargetData(p, y)), walk(TargetData(p, y, weight))]
+    ranges = [cumulative_range(TargetData(p, y)), cumulative_range(TargetData(p, y, weight))]
     monkeypatch.setenv("MISCAL_THREADS", threads)
     assert [
         tally(TargetData(p, y), pooling),
         tally(TargetData(p, y, weight), pooling),
         mean_tally(TargetData(p, y), pooling),
     ] == expected
-    assert repr([walk(TargetData(p, y)), walk(TargetData(p, y, weight))]) == repr(walks)
+    assert repr([cumulative_range(TargetData(p, y)), cumulative_range(TargetData(p, y, weight))]) == repr(ranges)
 
 
 @given(batches())

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from miscal.aggregate.in_memory import Walk
+from miscal.aggregate.in_memory import CumulativeRange
 from miscal.codes.inference import Method
 from miscal.data.target import TargetData
 from miscal.stats.binomial import cell_p_values
@@ -32,7 +32,7 @@ def span(rows):
 
 def walk_of(value, *, weight, variance, distinct):
     total = value * weight
-    return Walk(total / weight, weight, variance, events=0.0, distinct=distinct)
+    return CumulativeRange(total / weight, weight, variance, events=0.0, n_distinct=distinct)
 
 
 def unweighted(size, mean, variance, events):

@@ -1,4 +1,8 @@
-"""Walk over many subpopulations of rows in memory: sort once; then lists of positions, a child filters its parent's."""
+"""Cumulative differences of many subpopulations of rows in memory.
+
+Rows are sorted once by the score. A subpopulation is then a list of positions in that order; a narrower one is found by
+filtering the list of the wider one. `kernels.subpopulation` computes the statistics of a list in one walk over it.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -15,17 +19,26 @@ from miscal.kernels import subpopulation as kernels
 from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks, thread_count
 
-NOTHING = np.empty(0)
-IDLE_PATHS = 64  # paths in a row without a new subpopulation after which there are taken to be no more
+EMPTY = np.empty(0)
+MAX_IDLE_PATHS = 64  # consecutive paths without a new subpopulation after which the search ends
 
 
 @dataclass(frozen=True, eq=False)
 class Ordered:
-    """Rows sorted by (score, outcome, weight): everything after this is the same for any order of the rows.
+    """Rows sorted by (score, outcome, weight), so that all results are the same for any order of the rows.
 
-    signed : scores, the sign bit set where the outcome is 0; for real responses the plain scores
-    observed : real responses, else empty;  weight, second, largest : w·count, w²·count and w, empty when all are 1
-    how : 0, or how the variance of real responses is estimated
+    Attributes
+    ----------
+    order : ndarray of int32
+        The row at each position.
+    signed : ndarray of float64
+        Scores, with the sign bit set if the outcome is 0. Plain scores for real responses.
+    observed : ndarray of float64
+        Real responses; empty for binary outcomes.
+    weight, second, largest : ndarray of float64
+        w·count, w²·count and w; empty if all are 1.
+    how : int
+        How the variance of real responses is estimated; 0 for binary outcomes.
     """
 
     order: Array
@@ -42,11 +55,11 @@ class Ordered:
 
     @property
     def everyone(self) -> Array:
-        """The list of the full population."""
+        """The positions of the full population."""
         return np.arange(self.rows, dtype=np.int32)
 
     def walk(self, members: Array) -> Array:
-        """What the walk over a list of positions leaves behind, (WIDTH,)."""
+        """The statistics of a list of positions, (WIDTH,); columns as in `kernels.subpopulation`."""
         stats = np.empty(kernels.WIDTH)
         kernels.walk_list(
             self.signed, self.observed, self.weight, self.second, self.largest, self.how, members, stats
@@ -59,7 +72,7 @@ class Ordered:
         return self.signed if self.observed.size else np.abs(self.signed)
 
     def squared_residuals(self) -> Array:
-        """w²·count·(outcome - score)², in order: the variance that each row shows."""
+        """w²·count·(outcome - score)², in order: each row's contribution to the residual variance."""
         outcome = self.observed if self.observed.size else ~np.signbit(self.signed)
         squares = (outcome - self.score) ** 2
         return squares * self.second if self.second.size else squares
@@ -73,15 +86,15 @@ def ordered(pair: TargetData) -> Ordered:
     signed = pair.predicted[order]
     np.negative(signed, out=signed, where=pair.observed[order] == 0)
     if pair.first is None or pair.second is None:
-        return Ordered(order, signed, NOTHING, NOTHING, NOTHING, NOTHING)
+        return Ordered(order, signed, EMPTY, EMPTY, EMPTY, EMPTY)
     first, second, largest = (values[order] for values in (pair.first, pair.second, pair.sampling))
-    return Ordered(order, signed, NOTHING, first, second, largest)
+    return Ordered(order, signed, EMPTY, first, second, largest)
 
 
 def ordered_real(score: Array, response: Array, weight: Array | None, how: int) -> Ordered:
     """Sort the rows of a comparison of real responses."""
     order = _by(score, response, weight, None)
-    first = NOTHING if weight is None else weight[order]
+    first = EMPTY if weight is None else weight[order]
     return Ordered(order, score[order], response[order], first, first * first, first, how)
 
 
@@ -95,11 +108,17 @@ def _by(score: Array, outcome: Array, weight: Array | None, count: Array | None)
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """Subpopulations found, the full population first: what their walks left behind, and how to get at the rest.
+    """Subpopulations and their statistics, the full population first.
 
-    stats : (K, WIDTH), columns as in `kernels.subpopulation`
-    too_small : (J, WIDTH) of those left out because they hold too little information
-    define, members : what each is, and the positions of its rows, of those left out after the others; quickest in order
+    Attributes
+    ----------
+    stats : ndarray, (K, WIDTH)
+        Columns as in `kernels.subpopulation`.
+    too_small : ndarray, (J, WIDTH)
+        Statistics of subpopulations with too little information.
+    define, members : callable
+        The definition of a subpopulation, and the positions of its rows, by number. Those that are too small are
+        numbered after the others. Fastest if called in order.
     """
 
     stats: Array
@@ -118,7 +137,7 @@ class Search:
 
 
 def walk_lists(rows: Ordered, lists: Sequence[Array]) -> Array:
-    """Statistics of the walks over lists of positions."""
+    """The statistics of several lists of positions, (lists, WIDTH)."""
 
     def work(start: int, stop: int) -> list[Array]:
         return [rows.walk(members) for members in lists[start:stop]]
@@ -128,33 +147,48 @@ def walk_lists(rows: Ordered, lists: Sequence[Array]) -> Array:
 
 
 def information(stats: Array) -> Array:
-    """Σw²p(1-p) over the largest weight squared: how many rows at probability one half, times a quarter, it is like."""
+    """Σw²p(1-p) over the largest weight squared: a quarter of the equivalent number of rows with probability 1/2."""
     top = stats[..., kernels.TOP]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(top > 0, stats[..., kernels.VARIANCE] / top**2, 0.0)
 
 
 def search_lists(rows: Ordered, subpopulations: Parts, least_information: float = 0.0) -> Search:
-    """Measure given subpopulations; equal ones are merged, the first name stays."""
-    firsts: dict[int, tuple[Array, Definition]] = {}
-    for members, name in chain([(rows.everyone, Definition())], subpopulations):
-        firsts.setdefault(kernels.fingerprint(members), (members, name))
-    kept = list(firsts.values())
-    stats = walk_lists(rows, [members for members, _ in kept])
+    """The statistics of given subpopulations; equal ones are merged under the name of the first."""
+    distinct: dict[int, tuple[Array, Definition]] = {}
+    for members, definition in chain([(rows.everyone, Definition())], subpopulations):
+        distinct.setdefault(kernels.fingerprint(members), (members, definition))
+    measured = list(distinct.values())
+    stats = walk_lists(rows, [members for members, _ in measured])
     enough = information(stats) >= least_information
     enough[0] = True
-    order = np.argsort(~enough, kind="stable")
-    found = [kept[k] for k in order]
-    return Search(stats[enough], stats[~enough], lambda k: found[k][1], lambda k: found[k][0])
+    ordered_by_size = [measured[k] for k in np.argsort(~enough, kind="stable")]
+    return Search(
+        stats[enough], stats[~enough], lambda k: ordered_by_size[k][1], lambda k: ordered_by_size[k][0]
+    )
 
 
 Split = tuple[int, int, int]  # column, threshold and side
-Found = tuple[int, tuple[Split, ...], Array]  # path, its splits so far and what the walk left behind
+PathLevel = tuple[
+    int, tuple[Split, ...], Array
+]  # path, its splits so far, and the statistics of the rows left
 
 
 @dataclass(eq=False)
 class PathSearch:
-    """Random paths (Algorithm 1) until enough different subpopulations are found or no new ones turn up."""
+    """Random paths (Algorithm 1), until there are enough different subpopulations or no new ones occur.
+
+    Attributes
+    ----------
+    rows : Ordered
+    covariates : list of Covariate
+        The columns that are split.
+    seed : int
+    least : int
+        Minimum number of rows of a subpopulation.
+    least_information : float
+        Minimum information; subpopulations with less are listed as too small.
+    """
 
     rows: Ordered
     covariates: list[Covariate]
@@ -164,77 +198,78 @@ class PathSearch:
 
     def __post_init__(self) -> None:
         self.everyone = self.rows.everyone
-        self.marks = {kernels.fingerprint(self.everyone)}
-        self.found: list[Found] = []
-        self.small: list[Found] = []
+        self.fingerprints = {kernels.fingerprint(self.everyone)}
+        self.large: list[PathLevel] = []
+        self.small: list[PathLevel] = []
 
     def run(self, count: int) -> Search:
         """Find `count` subpopulations beside the full population."""
         path, idle = 0, 0
         longest = math.log2(max(self.rows.rows / self.least, 2.0))
-        while len(self.found) < count and idle < IDLE_PATHS:
-            before = len(self.found)
-            length = (before + len(self.small)) / path if path else 0
-            asked = math.ceil(0.9 * (count - before) / max(length or longest, 0.1))
-            paths = min(max(asked, thread_count()), 4 * IDLE_PATHS)
+        while len(self.large) < count and idle < MAX_IDLE_PATHS:
+            before = len(self.large)
+            mean_length = (before + len(self.small)) / path if path else 0
+            estimate = math.ceil(0.9 * (count - before) / max(mean_length or longest, 0.1))
+            paths = min(max(estimate, thread_count()), 4 * MAX_IDLE_PATHS)
             self._round(path, paths, count)
             path += paths
-            idle = idle + paths if len(self.found) == before else 0
-        listed = lru_cache(maxsize=1)(self._listed)  # of one path at a time
-        # All rows are what a path, the first for instance, leaves before its first split.
-        every = [(0, (), self.rows.walk(self.everyone)), *self.found, *self.small]
+            idle = idle + paths if len(self.large) == before else 0
+        rows_of_path = lru_cache(maxsize=1)(self._rows_of_path)
+        # The full population is what is left of any path, here the first, before its first split.
+        levels = [(0, (), self.rows.walk(self.everyone)), *self.large, *self.small]
 
         def members(k: int) -> Array:
-            path, splits, _ = every[k]
-            return listed(path)[len(splits)]
+            path, splits, _ = levels[k]
+            return rows_of_path(path)[len(splits)]
 
-        large, small = np.split(np.array([one[2] for one in every]), [1 + len(self.found)])
-        return Search(large, small, lambda k: self._named(every[k]), members)
+        stats = np.array([level_stats for _, _, level_stats in levels])
+        large, small = np.split(stats, [1 + len(self.large)])
+        return Search(large, small, lambda k: self._definition(levels[k]), members)
 
     def descend(self, path: int, lists: Array) -> Iterator[tuple[Split, Array]]:
         """The splits of a path and the rows that each leaves: random column, random side, until too few remain.
 
-        Columns that are constant are put aside for the rest of the path. `lists` (2, rows) is scratch: to ask for it
-        anew for each path takes a tenth of the time.
+        Columns that are constant are skipped for the rest of the path. `lists`, (2, rows), is scratch memory: to
+        allocate it for each path takes a tenth of the time.
         """
-        own, rows, turn, depth = kernels.random_word(self.seed, path), self.everyone, 0, 0
-        alive = list(range(len(self.covariates)))
-        while alive and depth < kernels.DEEPEST:
-            pick = kernels.random_word(own, turn) % len(alive)
-            upper = kernels.random_word(own, turn + 1) >> 63
+        path_seed, rows, turn, depth = kernels.random_word(self.seed, path), self.everyone, 0, 0
+        candidates = list(range(len(self.covariates)))
+        while candidates and depth < kernels.DEEPEST:
+            pick = kernels.random_word(path_seed, turn) % len(candidates)
+            upper = kernels.random_word(path_seed, turn + 1) >> 63
             turn += 2
-            column, made = alive[pick], lists[depth & 1]
-            one, order = self.covariates[column], self._order(own, column)
-            threshold, found = kernels.half(one.codes, one.count, order, upper, rows, made)
+            column, out = candidates[pick], lists[depth & 1]
+            covariate, order = self.covariates[column], self._level_order(path_seed, column)
+            threshold, n_rows = kernels.half(covariate.codes, covariate.count, order, upper, rows, out)
             if not threshold:
-                alive[pick] = alive[-1]
-                alive.pop()
+                candidates[pick] = candidates[-1]
+                candidates.pop()
                 continue
-            if found < self.least:
+            if n_rows < self.least:
                 return
-            rows, depth = made[:found], depth + 1
+            rows, depth = out[:n_rows], depth + 1
             yield (column, threshold, upper), rows
 
-    def _order(self, own: int, column: int) -> Array:
-        """The order of a nominal column's levels on a path; empty of one that has its own."""
-        one = self.covariates[column]
-        return kernels.shuffled(own, column, one.count) if one.nominal else IN_ORDER
+    def _level_order(self, path_seed: int, column: int) -> Array:
+        """The random order of a nominal column's levels on a path; empty for a column that has an order."""
+        covariate = self.covariates[column]
+        return kernels.shuffled(path_seed, column, covariate.count) if covariate.nominal else IN_ORDER
 
     def _round(self, first: int, paths: int, count: int) -> None:
-        def work(start: int, stop: int) -> list[tuple[Found, int]]:
+        def work(start: int, stop: int) -> list[tuple[PathLevel, int]]:
             lists = np.empty((2, self.everyone.size), np.int32)
-            return [level for k in range(start, stop) for level in self._walked(first + k, lists)]
+            return [level for k in range(start, stop) for level in self._path_levels(first + k, lists)]
 
         block = -(-paths // thread_count())
-        for one, mark in chain.from_iterable(over_blocks(paths, work, block)):
-            if mark in self.marks or len(self.found) >= count:
+        for level, fingerprint in chain.from_iterable(over_blocks(paths, work, block)):
+            if fingerprint in self.fingerprints or len(self.large) >= count:
                 continue
-            self.marks.add(mark)
-            enough = information(one[2]) >= self.least_information
-            (self.found if enough else self.small).append(one)
+            self.fingerprints.add(fingerprint)
+            enough = information(level[2]) >= self.least_information
+            (self.large if enough else self.small).append(level)
 
-    def _walked(self, path: int, lists: Array) -> list[tuple[Found, int]]:
-        """The subpopulations of a path, each with a mark that equal ones share."""
+    def _path_levels(self, path: int, lists: Array) -> list[tuple[PathLevel, int]]:
+        """The subpopulations of a path, each with a fingerprint that equal ones share."""
         levels, splits = [], []
         for split, rows in self.descend(path, lists):
             stats = self.rows.walk(rows)
@@ -245,20 +280,22 @@ class PathSearch:
                 break
         return levels
 
-    def _named(self, found: Found) -> Definition:
-        """What a subpopulation is: each split adds or narrows one condition."""
-        path, splits, _ = found
+    def _definition(self, level: PathLevel) -> Definition:
+        """The definition of a subpopulation: each split adds or narrows one condition."""
+        path, splits, _ = level
         bounds: dict[int, tuple[int, int]] = {}
         for j, threshold, upper in splits:
             low, high = bounds.get(j, (0, self.covariates[j].count))
             bounds[j] = (threshold, high) if upper else (low, threshold)  # which lies between the two
-        own = kernels.random_word(self.seed, path)
+        path_seed = kernels.random_word(self.seed, path)
         conditions = tuple(
-            interval_condition(self.covariates[j], *ends, self._order(own, j)) for j, ends in bounds.items()
+            interval_condition(self.covariates[j], *ends, self._level_order(path_seed, j))
+            for j, ends in bounds.items()
         )
-        return Definition(conditions, given=" and ".join(one.words() for one in conditions) or None)
+        words = " and ".join(condition.words() for condition in conditions)
+        return Definition(conditions, given=words or None)
 
-    def _listed(self, path: int) -> list[Array]:
-        """The rows of the levels of a path, all of them first; it is taken once more."""
+    def _rows_of_path(self, path: int) -> list[Array]:
+        """The rows of each level of a path, the full population first; the path is descended again."""
         lists = np.empty((2, self.everyone.size), np.int32)
         return [self.everyone, *(rows.copy() for _, rows in self.descend(path, lists))]

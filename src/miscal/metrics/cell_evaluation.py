@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.aggregate.in_memory import DISTINCT, Walk, tally, walk
+from miscal.aggregate.in_memory import MIN_DISTINCT_KEYS, CumulativeRange, cumulative_range, tally
 from miscal.aggregate.summary import GRID
 from miscal.aggregate.tally import Tally
 from miscal.cells.partitions import OF_SCORE, BinPooling, Cells, LevelPooling, Numbered, Pooling, Ranges
@@ -73,11 +73,11 @@ class KuiperTest:
 
     Attributes
     ----------
-    walk : Walk
+    walk : CumulativeRange
     summary : NullSummary
     """
 
-    walk: Walk
+    walk: CumulativeRange
     summary: NullSummary
 
 
@@ -329,11 +329,11 @@ def kuiper_test(
     data: TargetData, key: Array | None, null_model: NullModel, random_state: int = 0
 ) -> KuiperTest:
     """Cumulative differences along a key (the prediction if None), and their range against the null."""
-    differences, clustered = walk(data, key), data.cluster is not None
+    differences, clustered = cumulative_range(data, key), data.cluster is not None
     residual = data.observed - data.predicted
     squares = np.sum((1.0 if data.second is None else data.second) * residual * residual)
     events = differences.events if data.weight is None and data.binary else effective_events_of(data)
-    ties_matter = differences.distinct < DISTINCT
+    ties_matter = differences.n_distinct < MIN_DISTINCT_KEYS
     by_model = data.binary and null_model.null == Null.BERNOULLI
     rows = ties = None
     # Few keys and many rows: the sums of each key are drawn, in place of every row.

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.aggregate.in_memory import walk_of
+from miscal.aggregate.in_memory import cumulative_range_of_sums
 from miscal.aggregate.requests import SCORE, LevelCells, RangeCells, Request
 from miscal.aggregate.streaming import add_up
 from miscal.aggregate.summary import GRID
@@ -181,7 +181,7 @@ def grid_kuiper_test(grid: Tally, null_model: NullModel, random_state: int) -> K
     known = grid.take(filled)
     whole = known.coarsen(np.zeros(filled.size), Numbered(1))
     running, first = np.cumsum(-known.events_off), cells.edges[filled[0]]
-    differences = walk_of(running, cells.edges[filled + 1], whole, filled.size, first)
+    differences = cumulative_range_of_sums(running, cells.edges[filled + 1], whole, filled.size, first)
     events = differences.events
     if not null_model.binary:
         events = float(whole.counts[0])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.aggregate.in_memory import LEAST_ROWS, mean_tally, mean_tally_of, quantile_tally, walk_range
+from miscal.aggregate.in_memory import MIN_ROWS_FOR_STRIPS, mean_tally, mean_tally_of, quantile_tally, kuiper_statistic
 from miscal.aggregate.tally import Tally
 from miscal.cells.coding import field_pooling
 from miscal.cells.partitions import OF_SCORE, BinPooling, LevelPooling, Numbered, Ranges
@@ -131,7 +131,7 @@ def expected_calibration_error(
 
 def quick_bins(data: TargetData, bins: Bins, strategy: str) -> int:
     """How many bins of equal support have edges and tally found in one pass: those of many plain rows, else none."""
-    one_pass = data.plain and data.binary and data.rows > LEAST_ROWS and numbered(bins)
+    one_pass = data.plain and data.binary and data.rows > MIN_ROWS_FOR_STRIPS and numbered(bins)
     return max(int(bins), 0) if one_pass and strategy == "quantile" else 0  # type: ignore[arg-type]
 
 
@@ -425,4 +425,4 @@ def kuiper_calibration_error(
     """
     inputs = MetricInput(y_true, y_prob, sample_weight, response)
     key = None if order_by is None else inputs.numbers(order_by, "'order_by'")
-    return walk_range(inputs.pair(target), key) * inputs.scale
+    return kuiper_statistic(inputs.pair(target), key) * inputs.scale

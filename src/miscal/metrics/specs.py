@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.aggregate.in_memory import mean_tally, walk_range
+from miscal.aggregate.in_memory import kuiper_statistic, mean_tally
 from miscal.codes.inference import Method, MethodNote, Null
 from miscal.data.arrays import Array, Plain
 from miscal.data.errors import refusal
@@ -323,6 +323,6 @@ def _table(pools: ClassPools, errors: Array, drawn: Array, noise: NullModel) -> 
         "p_adjusted": adjusted,
         "worst": [cells.labels()[place] for cells, place in zip(pools.cells, worst, strict=True)],
         "worst_gap": worst_off / np.maximum(worst_weight, math.ulp(0.0)),
-        "kuiper": [walk_range(pair(p, k)) for k in range(p.n_classes)],
+        "kuiper": [kuiper_statistic(pair(p, k)) for k in range(p.n_classes)],
     }
     return Table(columns)

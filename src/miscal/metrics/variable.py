@@ -278,7 +278,7 @@ def variable_result(
         kuiper_fields = {
             "kuiper": walk.range * scale,
             "kuiper_noise_floor": summary.noise_floor * scale,
-            "kuiper_range": sorted(walk.first if math.isnan(end) else end for end in ends),
+            "kuiper_range": sorted(walk.smallest_key if math.isnan(end) else end for end in ends),
             "kuiper_p_value": summary.p_value,
         }
         words = sentence(MethodNote.WALK, method=sentence(summary.method))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miscal.aggregate.in_memory import DISTINCT, Walk
+from miscal.aggregate.in_memory import MIN_DISTINCT_KEYS, CumulativeRange
 from miscal.codes.inference import Method, Null
 from miscal.data.libraries import special
 from miscal.stats.cell_sums import (
@@ -87,7 +87,7 @@ def brownian_range_isf(p_value: float) -> float:
 
 
 def kuiper_p_value(
-    walk: Walk,
+    walk: CumulativeRange,
     settings: CellTestSettings,
     *,
     events: float,
@@ -119,7 +119,7 @@ def kuiper_p_value(
 
     Examples
     --------
-    >>> walk = Walk(0.03, weight=1000.0, variance=100.0, events=120.0, distinct=1000)
+    >>> walk = CumulativeRange(0.03, weight=1000.0, variance=100.0, events=120.0, n_distinct=1000)
     >>> summary = kuiper_p_value(walk, CellTestSettings(), events=120.0)
     >>> round(summary.p_value, 3), summary.method, round(summary.noise_floor, 4)
     (0.011, <Method.BROWNIAN_RANGE: 'Brownian range'>, 0.016)
@@ -128,7 +128,7 @@ def kuiper_p_value(
     variance = max(residual2 if flips else walk.variance, 0.0)
     interval_factor = math.sqrt(max(1.0, residual2 / variance)) if variance else 1.0
     clustered = flips and settings.clustered
-    many_keys = not clustered and walk.distinct >= DISTINCT
+    many_keys = not clustered and walk.n_distinct >= MIN_DISTINCT_KEYS
     enough = events >= EFFECTIVE_EVENTS
     if not (enough and many_keys):
         if ties is not None and not flips:
