@@ -281,7 +281,7 @@ def test_sums_do_not_depend_on_batches_or_threads(made: pa.Table, folder: Path) 
         assert one.tallies == found[0].tallies
     whole, states, _ = requests  # the last allows fewer levels than there are
     assert all(one.tallies.keys() == {whole, states} for one in found)
-    assert found[0].aside == (("state", "it has more than 50 levels"),)
+    assert found[0].excluded == (("state", "it has more than 50 levels"),)
 
 
 def test_weights_that_depend_on_the_outcome(made: pa.Table) -> None:

@@ -1,4 +1,4 @@
-"""An audit of sums says what the audit of the rows says: each place once, days of a month kept apart."""
+"""An audit of summary files finds what an audit of the rows finds, each segment once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from miscal.report.findings import flat
 
 
 def table(n: int = 40_000) -> pd.DataFrame:
-    """A month and a carrier that err in opposite ways, in a table that is too low everywhere."""
+    """A month and a carrier miscalibrated in opposite directions, in a table whose probabilities are too low overall."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"p": rng.beta(2, 3, n), "month": rng.integers(1, 13, n)})
     frame["carrier"], frame["day"] = rng.choice(list("abcdef"), n), rng.choice(["day 1", "day 2", "day 3"], n)
@@ -25,9 +25,10 @@ def table(n: int = 40_000) -> pd.DataFrame:
     return frame
 
 
-def tallied(frame: pd.DataFrame, path: Path, *more: str) -> str:
+def summarize(frame: pd.DataFrame, path: Path, *options: str) -> str:
+    """Write a summary file of a table; its path."""
     frame.to_parquet(path.with_suffix(".parquet"), index=False)
-    words = [
+    arguments = [
         "summarize",
         str(path.with_suffix(".parquet")),
         "--outcome",
@@ -36,26 +37,26 @@ def tallied(frame: pd.DataFrame, path: Path, *more: str) -> str:
         "p",
         "--out",
         str(path),
-        *more,
+        *options,
     ]
-    found = CliRunner().invoke(main, words)
-    assert found.exit_code == 0, found.output
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
     return str(path)
 
 
-def test_a_tally_lists_each_place_once_and_what_the_rows_list(tmp_path: Path) -> None:
+def test_a_summary_lists_each_segment_once_as_the_rows_do(tmp_path: Path) -> None:
     frame = table()
-    summed = miscal.audit(tallied(frame, tmp_path / "a.tally"))
+    summed = miscal.audit(summarize(frame, tmp_path / "a.tally"))
     rows = miscal.audit(frame, outcome="y", probability="p", effort="quick")
     common = {finding.where: finding for finding in rows.findings}
     assert {"month 9", "carrier c", "day day 3"} <= {finding.where for finding in summed.findings} & set(common)
-    every = [finding.where for finding in flat(summed.findings)]
-    assert len(every) == len(set(every))
-    for one in summed.findings:
-        two = common.get(one.where, one)
-        assert (one.rows, one.form) == (two.rows, two.form)
-        assert one.events_off == pytest.approx(two.events_off)
-        assert "the whole table" not in {place.where for place in one.explained}
+    segments = [finding.where for finding in flat(summed.findings)]
+    assert len(segments) == len(set(segments))
+    for finding in summed.findings:
+        from_rows = common.get(finding.where, finding)
+        assert (finding.rows, finding.form) == (from_rows.rows, from_rows.form)
+        assert finding.events_off == pytest.approx(from_rows.events_off)
+        assert "the whole table" not in {explained.where for explained in finding.explained}
 
 
 DAYS = {
@@ -79,7 +80,7 @@ def test_days_that_are_constant_in_their_own_tally_are_seen_in_the_month(kind: s
     names: list[str] = []
     for place, (_, part) in enumerate(frame.groupby("day")):
         like = ["--like", names[0]] if names else []
-        names.append(tallied(part, tmp_path / f"{place}.tally", *like))
+        names.append(summarize(part, tmp_path / f"{place}.tally", *like))
     assert {entry["where"]: entry["reason"] for entry in miscal.audit(names[0]).too_small}["day"] == "constant"
     found = CliRunner().invoke(main, ["merge", *names, "--out", str(tmp_path / "month.tally")])
     assert found.exit_code == 0, found.output
@@ -93,6 +94,6 @@ def test_missing_values_of_a_tally_have_no_curve(tmp_path: Path) -> None:
     frame = table(4_000)
     frame.loc[:800, "month"] = np.nan
     frame.loc[:800, "y"] = 1
-    audit = miscal.audit(tallied(frame, tmp_path / "a.tally"))
+    audit = miscal.audit(summarize(frame, tmp_path / "a.tally"))
     assert "month missing" in [finding.where for finding in audit.findings]
     assert audit.document["along_score"] == []
