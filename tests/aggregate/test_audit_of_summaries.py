@@ -15,7 +15,7 @@ from miscal.report.findings import flat
 
 
 def table(n: int = 40_000) -> pd.DataFrame:
-    """A month and a carrier miscalibrated in opposite directions, in a table whose probabilities are too low overall."""
+    """A month and a carrier miscalibrated in opposite directions; probabilities are too low overall."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"p": rng.beta(2, 3, n), "month": rng.integers(1, 13, n)})
     frame["carrier"], frame["day"] = rng.choice(list("abcdef"), n), rng.choice(["day 1", "day 2", "day 3"], n)

@@ -226,7 +226,7 @@ def test_a_table_that_changes_between_passes_is_refused(made, tmp_path):
     path = tables.write(made, tmp_path / "t.parquet", 5000)
     source = open_source(path)
     gather(source, ColumnRoles("y", "p"), ["whole"], limit=1000)
-    source._parts, source.sizes = source._parts[:-1], source.sizes[:-1]
+    source._parts, source.part_rows = source._parts[:-1], source.part_rows[:-1]
     with pytest.raises(MiscalError, match="changed between two passes"):
         add_up(source, ColumnRoles("y", "p"), "auto", [RangeCells("whole", np.array([0.0, 1.0]))])
 
