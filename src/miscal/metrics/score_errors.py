@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from miscal.aggregate.in_memory import MIN_ROWS_FOR_STRIPS, mean_tally, mean_tally_of, quantile_tally, kuiper_statistic
+from miscal.aggregate.in_memory import (
+    MIN_ROWS_FOR_STRIPS,
+    kuiper_statistic,
+    mean_tally,
+    mean_tally_of,
+    quantile_tally,
+)
 from miscal.aggregate.tally import Tally
 from miscal.cells.coding import field_pooling
 from miscal.cells.partitions import OF_SCORE, BinPooling, LevelPooling, Numbered, Ranges
