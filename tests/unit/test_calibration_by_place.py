@@ -55,12 +55,12 @@ def test_a_level_that_is_too_extreme_but_right_on_average_is_the_finding(extreme
     assert "region" not in {entry["where"] for entry in extreme.clean}
 
 
-@pytest.mark.parametrize(("slope", "shift", "form"), [(2.2, 0.0, "too timid"), (1.0, 0.8, "too low"),
+@pytest.mark.parametrize(("slope", "shift", "form"), [(2.2, 0.0, "too moderate"), (1.0, 0.8, "too low"),
                                                        (1.0, -0.8, "too high")])  # fmt: skip
 def test_other_forms(slope: float, shift: float, form: str) -> None:
     (found,) = audited(slope=slope, shift=shift).findings
     assert (found.where, found.form) == ("region d", form)
-    assert len(found.score_ranges) == (2 if form == "too timid" else 0)
+    assert len(found.score_ranges) == (2 if form == "too moderate" else 0)
 
 
 def test_the_middle_against_both_ends_is_uneven() -> None:
@@ -84,7 +84,7 @@ def test_a_model_too_extreme_everywhere_is_one_general_finding() -> None:
 
 
 def test_what_is_right_in_a_model_that_is_too_extreme_elsewhere_is_no_finding() -> None:
-    """Once the score was put right it is too timid; as predicted it is right."""
+    """Once the score was put right it is too moderate; as predicted it is right."""
     rng = np.random.default_rng(0)
     p, x = rng.beta(2, 2, 60_000), rng.uniform(size=60_000)
     truth = np.where(x > 0.75, p, 1.0 / (1.0 + ((1.0 - p) / p) ** 0.6))

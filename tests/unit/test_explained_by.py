@@ -88,7 +88,7 @@ def test_the_sign_of_a_mean_within_noise_does_not_make_two_findings() -> None:
     flipped = Finding.from_dict({**two.to_dict(), "gap": -two.gap})
     assert same_finding(one, two)
     assert same_finding(one, flipped)
-    assert not same_finding(one, Finding.from_dict({**two.to_dict(), "form": "too timid"}))
+    assert not same_finding(one, Finding.from_dict({**two.to_dict(), "form": "too moderate"}))
 
 
 @pytest.mark.slow

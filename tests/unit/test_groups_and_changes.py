@@ -47,8 +47,8 @@ def test_a_comparison_starts_with_all_rows_and_has_numeric_columns() -> None:
     assert compared.table["verdict"][0] == "worse"
     assert any(str(where).startswith("age ") for where in compared.table["where"])
     assert repr(compared).splitlines()[1].startswith("  overall: expected calibration error")
-    for many, said in ((0, "0 places better"), (1, "1 place better"), (2, "2 places better")):
-        assert said in repr(replace(compared, better=["somewhere"] * many))
+    for many, said in ((0, "0 segments"), (1, "1 segment"), (2, "2 segments")):
+        assert f"{said} significantly better" in repr(replace(compared, better=["somewhere"] * many))
     ages = [str(where).startswith("age ") for where in compared.table["where"]]
     assert compared.table["rows"][ages].sum() == 9_000
     assert compared.table["rows_before"][ages].sum() == 9_000

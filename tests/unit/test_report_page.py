@@ -263,7 +263,7 @@ def test_what_is_beyond_noise_alone_and_not_among_all_tests_is_no_error() -> Non
 
 
 def test_the_verdict_and_what_supports_it_count_the_same_places() -> None:
-    whole = {"kind": "score", "form": "too timid"}
+    whole = {"kind": "score", "form": "too moderate"}
     places = [
         {"kind": "field", "where": "a", "columns": ["c"]},
         {"kind": "score", "where": "class b", "scope": "class b"},

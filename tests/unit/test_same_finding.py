@@ -12,7 +12,7 @@ import pytest
 from miscal import audit
 from miscal.auditing.gates import Gates, judge
 from miscal.auditing.same_finding import in_earlier_audit, same_finding
-from miscal.report.codec import dumps
+from miscal.report.codec import dumps, report_from
 from miscal.report.findings import Finding
 
 Picked = tuple[float | None, float | None] | list[str] | None  # a range, levels, or missing values
@@ -148,3 +148,11 @@ def test_a_finding_says_which_class_it_is_about() -> None:
     assert named
     assert all(finding.where.endswith(f"({finding.scope})") for finding in named)
     assert len({(finding.scope, finding.where) for finding in named}) == len(named)
+
+
+def test_a_form_as_earlier_versions_wrote_it_is_read_by_its_present_name() -> None:
+    moderate = Finding.from_dict({"where": "g = a", "form": "too timid"})
+    assert (moderate.form, moderate.to_dict()["form"]) == ("too moderate", "too moderate")
+    page = {"schema": "miscal.audit/1", "findings": [{"form": "uneven", "explained": [{"form": "too timid"}]}]}
+    (head,) = report_from(page).findings
+    assert [item.form for item in head.explained] == ["too moderate"]

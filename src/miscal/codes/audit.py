@@ -26,7 +26,7 @@ class Form(StrEnum):
     TOO_HIGH = "too high"
     TOO_LOW = "too low"
     TOO_EXTREME = "too extreme"
-    TOO_MODERATE = "too timid"
+    TOO_MODERATE = "too moderate"
     UNEVEN = "uneven"
 
 

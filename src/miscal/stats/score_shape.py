@@ -93,7 +93,7 @@ def miscalibration_form(
     down, up = max(-curve[low], 0.0), max(curve[high], 0.0)
     if min(down, up) >= SECOND_TURN_SHARE * max(down, up):
         return "uneven", _uneven_ranges(off, min(low, high), max(low, high))
-    form, last = ("too extreme", low) if down > up else ("too timid", high)
+    form, last = ("too extreme", low) if down > up else ("too moderate", high)
     halves = np.split(np.stack([off, variance]), [last + 1], axis=1)
     # The noise is 0 where all rows are certain.
     sides, noise = np.transpose([half.sum(axis=1) for half in halves])
