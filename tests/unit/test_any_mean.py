@@ -198,7 +198,7 @@ def test_the_command_line(tmp_path):
     pq.write_table(table(4_000), path)
     done = run("check", path, *FLAGS, "--max-ratio-off", "0.001", "--max-gap", "3")
     assert done.exit_code == 1
-    assert "failed max-ratio-off: happened / predicted over all rows is" in done.output
+    assert "failed max-ratio-off: O/E, observed over expected, over all rows is" in done.output
     done = run("audit", path, *FLAGS, "--probability", "rate")
     assert done.exit_code == 2
     done = run("audit", path, *FLAGS, "--effort", "quick", "--out", tmp_path / "report.html")

@@ -53,7 +53,7 @@ class Gates:
     max_kuiper : Kuiper's calibration error
     max_gap : |mean predicted - mean observed| over all rows
     max_field : column -> largest calibration error over the levels of a column (or the ranges of a variable)
-    max_ratio_off : by how much happened / predicted over all rows may differ from 1
+    max_ratio_off : by how much O/E, observed over expected, over all rows may differ from 1
     max_findings : findings beyond noise that no other explains
     no_new_findings : whether findings that a baseline does not have fail
     ignore : codes (MC301) or places that never fail
@@ -165,13 +165,8 @@ def judge(
         for key, label in LIMITS.items()
         if (limit := getattr(gates, f"max_{key}")) is not None
     ]
-    if (most := gates.max_ratio_off) is not None:
-        predicted, observed, _ = audit.averages
-        ratio = observed / predicted if predicted > 0.0 else math.nan  # actual / expected in the trades
-        text = (
-            f"happened / predicted over all rows is {wording.number(ratio)}, at most {most:g} off 1 allowed"
-        )
-        outcomes.append(Outcome("max-ratio-off", abs(ratio - 1.0) <= most, text))
+    if gates.max_ratio_off is not None:
+        outcomes.append(_observed_over_expected(audit, gates.max_ratio_off))
     if (limit := gates.max_multicalibration_sigma) is not None:
         outcomes.append(_multicalibration(audit, limit, named))
     errors = {str(result.settings.get("column")): result.value for result in audit.columns}
@@ -190,6 +185,14 @@ def judge(
 def _limit(name: str, label: str, value: float, limit: float) -> Outcome:
     text = f"{label} is {wording.percent(value)}, at most {wording.percent(limit)} allowed"
     return Outcome(name, value <= limit, text)
+
+
+def _observed_over_expected(audit: AuditReport, limit: float) -> Outcome:
+    """Whether O/E (of claims A/E) over all rows is near enough to 1."""
+    predicted, observed, _ = audit.averages
+    ratio = observed / predicted if predicted > 0.0 else math.nan
+    line = f"O/E, observed over expected, over all rows is {wording.number(ratio)}, at most {limit:g} off 1 allowed"
+    return Outcome("max-ratio-off", abs(ratio - 1.0) <= limit, line)
 
 
 def _multicalibration(audit: AuditReport, limit: float, shown: AuditReport) -> Outcome:

@@ -248,7 +248,7 @@ class Finding:
         if self.response:
             # Only where it says something.
             ratio = self.observed / self.predicted if self.predicted > 0.0 <= self.observed else math.nan
-            times = "" if math.isnan(ratio) else f", happened-to-predicted ratio {wording.number(ratio)}"
+            times = "" if math.isnan(ratio) else f", A/E {wording.number(ratio)}"
             return f"{self.rates}, {self.difference}{times}. {wording.rows(self.rows)}."
         return f"{self.rates}. {wording.rows(self.rows)}, {self.difference}."
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from miscal.codes.audit import ExclusionReason, Note, Reason
@@ -19,6 +19,7 @@ from miscal.report.values import JsonMapping, TableColumns, ends, items, mapping
 from miscal.report.wording import finite, listed, plural
 from miscal.words.audit import words_of
 
+OBSERVED_OVER_EXPECTED = "observed_over_expected"  # O/E of events, A/E of claims: one direction everywhere
 COUNTED = {"pairs": "pair", "columns": "column", "classes": "class"}  # kinds of which the number is shown
 
 
@@ -46,6 +47,14 @@ class Measure:
     def known(self) -> bool:
         """Whether there is a number at all."""
         return not math.isnan(self.value)
+
+    @property
+    def inverse(self) -> Measure:
+        """One over the number, with the interval turned round; the p-value that it is 1 stays."""
+        value, low, high = (
+            1.0 / number if number > 0.0 else math.nan for number in (self.value, self.high, self.low)
+        )
+        return replace(self, value=value, low=low, high=high, noise_floor=math.nan)
 
     def significant(self, level: float, null: float = 0.0) -> bool:
         """Whether it differs from its null value: by its p-value, else because the interval leaves that value out."""
@@ -229,7 +238,11 @@ class RepairReport:
     def score(self) -> dict[str, tuple[float, float]]:
         """Each number by score, before and after."""
         pairs = mapping(self.about.get("score")).items()
-        return {name: ends(pair) for name, pair in pairs if len(items(pair)) == 2}
+        score = {name: ends(pair) for name, pair in pairs if len(items(pair)) == 2}
+        if "ratio" in score:
+            before, after = (1.0 / ratio if ratio > 0.0 else math.nan for ratio in score["ratio"])
+            score[OBSERVED_OVER_EXPECTED] = before, after
+        return score
 
     @property
     def loss_change(self) -> Measure:
@@ -423,7 +436,9 @@ class AuditReport:
         return [*self.of("variable"), *self.of("field")]
 
     def measure(self, name: str) -> Measure:
-        """One number of the score."""
+        """One number of the score; `observed_over_expected` is the inverse of `ratio`, as the JSON has it."""
+        if name == OBSERVED_OVER_EXPECTED:
+            return self.score.measure("ratio").inverse
         return self.score.measure(name)
 
     @property

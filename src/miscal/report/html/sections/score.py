@@ -21,7 +21,7 @@ NUMBERS = {
 }
 _ERRORS_BY_SCORE = ("expected", "kuiper", "smooth")
 #: The key numbers, each with its value for a calibrated model.
-_KEY_NUMBERS = {"expected": 0.0, "kuiper": 0.0, "ratio": 1.0, "slope": 1.0}
+_KEY_NUMBERS = {"expected": 0.0, "kuiper": 0.0, "observed_over_expected": 1.0, "slope": 1.0}
 LONGEST = 80  # characters of a segment that the headline names
 WIDE_HALF_WIDTH = 0.05  # of the gap's interval, from which the verdict is said to be inconclusive
 MINOR = 0.4  # share of the expected calibration error below which the overall gap is not the headline
