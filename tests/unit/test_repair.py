@@ -92,7 +92,7 @@ def test_a_repair_that_harms_shows_new_places(predictions: Predictions) -> None:
     ],
 )
 def test_verdicts(before: float, after: float, within: bool, expected: str) -> None:
-    assert _verdict(before, after, within, False, False) == expected
+    assert _verdict(before, after, significant=not within, still_found=False, whole=False) == expected
 
 
 def test_the_halves_do_not_overlap_and_all_rows_are_repaired() -> None:

@@ -1,4 +1,8 @@
-"""A table by week, month, quarter or year: how far off each period is, and what changed from one to the next."""
+"""Calibration by week, month, quarter or year: the gap of each period, and what changed from one to the next.
+
+Days are added up first. Periods are joined from days, and tested by the variance of daily sums where that is larger
+than that of independent rows. Dates may be a column of dates, text such as 2024-03, or years as numbers.
+"""
 
 import math
 import re
@@ -13,6 +17,7 @@ from miscal.aggregate.requests import LevelCells, RangeCells
 from miscal.aggregate.tally import Tally
 from miscal.auditing.options import AuditOptions
 from miscal.cells.partitions import LevelPooling, Levels, Numbered, Ranges
+from miscal.codes.audit import PeriodVerdict
 from miscal.codes.data import ColumnKind
 from miscal.data.calendar import MONTHS_OF, calendar_edges, monday
 from miscal.data.checks import one_of
@@ -28,17 +33,17 @@ from miscal.stats.changes import Changes, DayNoise, changes, day_noise, tests_by
 from miscal.stats.metric_null import seminorm_interval
 from miscal.stats.null_model import NullModel, choose_null
 
-MONTHS_FROM = 75  # days between the first and the last from which months are shown, weeks below
+MIN_DAYS_FOR_MONTHS = 75  # between the first and the last day; weeks are shown below
 # As text: 2024, 2024-03, 2024-Q1, 2024-03-31 with anything of a time after it, 2024/03/31, 20240331.
 DATE = re.compile(r"(\d{4})(?:-?Q([1-4])|[-/]?(\d{2})(?:[-/]?(\d{2})(?:[T ].*)?)?)?")
 # As a number: 2024, with a month (202403), with a day (20240331).
 YEAR = re.compile(r"(1[89]|2[01])\d\d(\d{2}){0,2}")
-MOST_DAYS = 40_000  # that are added up one by one
+MAX_DAYS = 40_000  # that are added up one by one
 UNITS = {"week": "M8[D]", "month": "M8[M]", "quarter": "M8[Y]", "year": "M8[Y]"}  # as periods are written
 
 
 def check_every(every: str | None, time: str | None) -> None:
-    """Refuse what is no period, and a period without a column of times."""
+    """Reject an unknown period, and a period without a column of times."""
     if every is not None:
         one_of("every", every, ("week", *MONTHS_OF))
         if time is None:
@@ -53,11 +58,11 @@ def time_column(predictions: Predictions, time: str) -> Column:
     given = predictions.columns[time]
     days = given.values
     if not given.type.calendar:
-        own = given.as_levels()
-        levels = [level if isinstance(level, str) else f"{level:.15g}" for level in own.levels]
+        categories = given.as_levels()
+        levels = [level if isinstance(level, str) else f"{level:.15g}" for level in categories.levels]
         if not given.nominal and not all(map(YEAR.fullmatch, levels)):
-            raise _no_dates(time, "it holds numbers that are no years")
-        days = np.append(level_days(levels, time), np.nan)[own.values]
+            raise _no_dates(time, "it holds numbers that are not years")
+        days = np.append(level_days(levels, time), np.nan)[categories.values]
     if np.isnan(days).all():
         raise _no_dates(time, "all values are missing")
     return Column(time, ColumnKind.DATE, days)
@@ -72,9 +77,9 @@ def level_days(levels: Sequence[str], time: str) -> Floats:
     texts = []
     for level in levels:  # the time of the day and its zone are left out; blank text is missing
         text = level.strip()
-        found = DATE.fullmatch(text)
-        if found:
-            year, quarter, month, day = found.groups()
+        match = DATE.fullmatch(text)
+        if match:
+            year, quarter, month, day = match.groups()
             text = f"{year}-{month or f'{3 * int(quarter or 1) - 2:02d}'}-{day or '01'}"
         elif text:
             raise _no_dates(time, f"it holds {text[:40]!r}")
@@ -113,7 +118,7 @@ def chosen_every(days: Floats, every: str | None) -> str:
         for word in ("year", "quarter"):
             if not (month.astype(np.int64) % MONTHS_OF[word]).any():
                 return word
-    return "month" if known.max() - known.min() >= MONTHS_FROM else "week"
+    return "month" if known.max() - known.min() >= MIN_DAYS_FOR_MONTHS else "week"
 
 
 def period_names(days: Floats, every: str) -> np.ndarray:
@@ -157,7 +162,7 @@ class PeriodResult(CellResult):
 
 
 def by_period(compared: TargetData, column: Column, wanted: AuditOptions) -> PeriodResult:
-    """Judge every week or month, and every change from one to the next."""
+    """Test every week or month, and every change from one to the next."""
     # Days are few and rows are many: each day is named once; rows without one come last.
     days, day = np.unique(np.floor(column.values), return_inverse=True)
     daily = tally(compared, LevelPooling(day, Numbered(days.size)))
@@ -170,7 +175,7 @@ def period_cells(predictions: Predictions, time: str, every: str | None) -> Rang
     if not predictions.columns[time].type.calendar:
         return LevelCells(time)
     known = days[~np.isnan(days)]
-    by_day = known.max() - known.min() <= MOST_DAYS
+    by_day = known.max() - known.min() <= MAX_DAYS
     return RangeCells(time, calendar_edges(known, "day" if by_day else chosen_every(known, every)))
 
 
@@ -275,14 +280,14 @@ def _table(cells: Table, stepped: Changes, names: tuple[str, ...], every: str, l
     # What became of the error: better and worse are about its size, moved about its sign.
     size = np.abs(cells["gap"])
     cases = {
-        "no date": np.arange(size.size) >= len(names),
-        "first": np.arange(size.size) == 0,
-        "too small": np.isnan(made["change"]),
-        "same": ~(made["change_p_adjusted"] <= level),
-        "moved": ~(made["size_p_adjusted"] <= level),
-        "worse": size > np.roll(size, 1),
+        PeriodVerdict.NO_DATE: np.arange(size.size) >= len(names),
+        PeriodVerdict.FIRST: np.arange(size.size) == 0,
+        PeriodVerdict.TOO_SMALL: np.isnan(made["change"]),
+        PeriodVerdict.SAME: ~(made["change_p_adjusted"] <= level),
+        PeriodVerdict.MOVED: ~(made["size_p_adjusted"] <= level),
+        PeriodVerdict.WORSE: size > np.roll(size, 1),
     }
-    made["verdict"] = np.select(list(cases.values()), list(cases), "better").tolist()
+    made["verdict"] = np.select(list(cases.values()), list(cases), PeriodVerdict.BETTER).tolist()
     past = {f"{word}_before": [None, *made[word][:-1]] for word in ("gap", "predicted", "observed")}
     steps = {**made, **past}.items()
     made["words"] = [step_words({name: each[k] for name, each in steps}, every) for k in range(cells.rows)]

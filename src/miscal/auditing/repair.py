@@ -1,5 +1,6 @@
-"""Repairs: before and after for every place that was wrong, on unseen rows; and from a table to its repaired files."""
+"""A recalibration shown on unseen rows: every segment before and after, and from a table to its recalibrated files."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from os import fspath
@@ -17,6 +18,7 @@ from miscal.auditing.options import MAX_LEVELS
 from miscal.auditing.record import RenderMixin
 from miscal.auditing.search.cell_grids import sums_of_rows
 from miscal.auditing.search.search_context import SearchContext, cluster_variance_ratio
+from miscal.codes.audit import RepairVerdict
 from miscal.data.arrays import Array, Plain, expanded, frame_of
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal
@@ -39,22 +41,27 @@ from miscal.stats.isotonic import assign_folds
 from miscal.stats.normal import normal_interval
 from miscal.stats.null_model import choose_null
 
-HALVED = 0.5  # a place within noise is gone only if its gap is also at most half of what it was
-NUMBERS = ("rows", "predicted", "observed", "gap", "p_value", "interval")
-CLEAR = 0.1  # share by which a gap must shrink or grow to be called smaller or larger
+MAX_REMAINING = (
+    0.5  # a segment without a significant gap is gone only if its gap is at most this share of the former
+)
+SEGMENT_NUMBERS = ("rows", "predicted", "observed", "gap", "p_value", "interval")
+MIN_CHANGE = 0.1  # share by which a gap must shrink or grow to be called smaller or larger
 
 
 @dataclass(frozen=True, eq=False)
 class Repair(RenderMixin):
-    """Two audits of the same unseen rows, before and after a repair, place by place.
+    """Two audits of the same unseen rows, before and after a recalibration, segment by segment.
 
     Attributes
     ----------
     before, after : Audit
-    places : list of {where, kind, verdict, before, after}; before and after are {rows, predicted, observed, gap,
-        interval, p_value}, or None where an audit did not look there
-    about : how it was repaired: name, reason, keeps_ranking, rows, score (each number before and after)
-    predictions : the repaired predictions of the unseen rows
+    places : list of dict
+        where, kind, verdict, before and after of each segment; before and after have rows, predicted, observed, gap,
+        interval and p_value.
+    about : dict
+        How it was recalibrated: name, reason, keeps_ranking, rows, score (each number before and after).
+    predictions : Predictions
+        The recalibrated predictions of the unseen rows.
     """
 
     before: Audit
@@ -64,7 +71,7 @@ class Repair(RenderMixin):
     predictions: Predictions
 
     def where(self, verdict: str) -> list[str]:
-        """The places with one verdict: gone, smaller, remaining, larger or new."""
+        """The segments with one verdict: gone, smaller, remaining, larger or new."""
         return [place["where"] for place in self.places if place["verdict"] == verdict]
 
     @property
@@ -78,18 +85,20 @@ class Repair(RenderMixin):
         return to_json(self.report)
 
     def __repr__(self) -> str:
-        return f"{self.about['name']}, on {self.about['rows']:,} rows that it has not seen. {self.told(20)}"
+        return (
+            f"{self.about['name']}, on {self.about['rows']:,} rows that it has not seen. {self.summary(20)}"
+        )
 
-    def told(self, most: int) -> str:
-        """What became of the places, and a line each, at most so many: what is left or made before what is mended."""
+    def summary(self, limit: int) -> str:
+        """What became of the segments, and a line per segment, at most `limit`: what is left before what is gone."""
         places = sorted(self.places, key=lambda place: LEFT_FIRST.index(place["verdict"]))
         with showing(self.predictions.response):
             lines = [
                 f"  {place['verdict']:<9} {place['where']}: {points(place['before']['gap'])} before, "
                 f"{points(place['after']['gap'])} after"
-                for place in places[:most]
+                for place in places[:limit]
             ]
-        more = [f"  ... and {len(places) - most} more"] if len(places) > most else []
+        more = [f"  ... and {len(places) - limit} more"] if len(places) > limit else []
         return "\n".join([became([place["verdict"] for place in places]), *lines, *more])
 
 
@@ -172,61 +181,89 @@ def repair(
 def _places(
     before: Audit, after: Audit, predictions: Predictions, recalibrated: Predictions, target: str | int
 ) -> list[Plain]:
+    """Each segment that is a finding before or after, with its numbers in both audits and a verdict."""
     settings = before.report.settings
-    tests = settings["tests"]
 
     @cache
-    def compared(in_which: Predictions, scope: str) -> SearchContext:
-        own = target_of_scope(in_which, scope, target)
-        return SearchContext(own, own, choose_null(own, "bernoulli"))
+    def context(rows_of_table: Predictions, scope: str) -> SearchContext:
+        target_data = target_of_scope(rows_of_table, scope, target)
+        return SearchContext(target_data, target_data, choose_null(target_data, "bernoulli"))
 
-    def judge(finding: Finding, judged: Predictions, found_in: Predictions) -> Plain:
+    def numbers_of(finding: Finding, tested: Predictions, defined_on: Predictions) -> Plain:
         """Gap, interval and p-value of the rows of a finding, as the audit would give them."""
-        inside = np.flatnonzero(rows_of(finding, found_in))
-        rows = compared(judged, finding.scope)
+        inside = np.flatnonzero(rows_of(finding, defined_on))
+        rows = context(tested, finding.scope)
         rows = replace(rows, variance_ratio=cluster_variance_ratio(rows.raw.take(inside)))
         sums = sums_of_rows(rows.raw, inside)
-        p_value = min(1.0, rows.exact_p(inside, float(rows.p_values(sums)[0])) * tests)
-        ends = rows.gap_intervals(sums, tests, settings["level"])
+        n_tests = settings["tests"]
+        p_value = min(1.0, rows.exact_p(inside, float(rows.p_values(sums)[0])) * n_tests)
+        ends = rows.gap_intervals(sums, n_tests, settings["level"])
         interval = [float(end[0]) * rows.raw.units.scale for end in ends]
-        told = {name: value for name, value in rows.cell_summary(sums).items() if name != "weight"}
-        return {**told, "p_value": p_value, "interval": interval}
+        numbers = {name: value for name, value in rows.cell_summary(sums).items() if name != "weight"}
+        return {**numbers, "p_value": p_value, "interval": interval}
 
-    early, late = ({one.where: one for one in flat(each.findings) if one.real} for each in (before, after))
-    found = []
-    for where in {**early, **late}:
-        finding = early.get(where) or late[where]
-        numbers = {name: getattr(finding, name) for name in NUMBERS}
-        if where in early:
-            one, two = numbers, judge(finding, recalibrated, predictions)
-            if finding.whole and where in late:
-                two["p_value"] = late[where].p_value
-            within = two["interval"][0] <= 0.0 <= two["interval"][1]
-            verdict = _verdict(finding.gap, two["gap"], within, where in late, finding.whole)
+    earlier, later = (
+        {finding.where: finding for finding in flat(audited.findings) if finding.real}
+        for audited in (before, after)
+    )
+    segments = []
+    for where in {**earlier, **later}:
+        finding = earlier.get(where) or later[where]
+        in_finding = {name: getattr(finding, name) for name in SEGMENT_NUMBERS}
+        if where in earlier:
+            past, now = in_finding, numbers_of(finding, recalibrated, predictions)
+            if finding.whole and where in later:
+                now["p_value"] = later[where].p_value
+            verdict = _verdict(
+                finding.gap,
+                now["gap"],
+                significant=not _covers_zero(now["interval"]),
+                still_found=where in later,
+                whole=finding.whole,
+            )
         else:
-            one, two = judge(finding, predictions, recalibrated), numbers
-            gap, (low, high) = one["gap"], one["interval"]
-            # New, unless the same rows were off the same way and at least as far before, in a place with other words.
-            other = gap * finding.gap <= 0 or abs(finding.gap) > abs(gap) or low <= 0.0 <= high
-            verdict = "new" if other else _verdict(gap, finding.gap, False, True, False)
-        found.append({"where": where, "kind": finding.kind, "verdict": verdict, "before": one, "after": two})
-    return found
+            past, now = numbers_of(finding, predictions, recalibrated), in_finding
+            verdict = _verdict_of_new(past, finding)
+        segments.append(
+            {"where": where, "kind": finding.kind, "verdict": verdict, "before": past, "after": now}
+        )
+    return segments
 
 
-def _verdict(before: float, after: float, within: bool, still: bool, whole: bool) -> str:
-    """One word for what became of a gap."""
-    # Scores of a whole table may be wrong along the way although the averages agree.
-    if within and (not still if whole else abs(after) <= HALVED * abs(before)):
-        return "gone"
-    if abs(after) <= (1.0 - CLEAR) * abs(before) or (whole and not still):
-        return "smaller"
-    return "larger" if abs(after) >= (1.0 + CLEAR) * abs(before) and not whole else "remaining"
+def _covers_zero(interval: Sequence[float]) -> bool:
+    return interval[0] <= 0.0 <= interval[1]
+
+
+def _verdict_of_new(past: Plain, finding: Finding) -> RepairVerdict:
+    """New, unless the same rows were off the same way and at least as far before, in a segment with other words."""
+    gap = past["gap"]
+    if gap * finding.gap <= 0 or abs(finding.gap) > abs(gap) or _covers_zero(past["interval"]):
+        return RepairVerdict.NEW
+    return _verdict(gap, finding.gap, significant=True, still_found=True, whole=False)
+
+
+def _verdict(
+    before: float, after: float, *, significant: bool, still_found: bool, whole: bool
+) -> RepairVerdict:
+    """What became of a gap.
+
+    Scores of a whole table may be wrong along the score although the averages agree: it is gone only if the later audit
+    does not find it.
+    """
+    small = not still_found if whole else abs(after) <= MAX_REMAINING * abs(before)
+    if not significant and small:
+        return RepairVerdict.GONE
+    if abs(after) <= (1.0 - MIN_CHANGE) * abs(before) or (whole and not still_found):
+        return RepairVerdict.SMALLER
+    if abs(after) >= (1.0 + MIN_CHANGE) * abs(before) and not whole:
+        return RepairVerdict.LARGER
+    return RepairVerdict.REMAINING
 
 
 NEW = "recalibrated"
 PART = "recalibrated_part"
 ROW = "number of the row"
-LEAST = 100  # rows to split
+MIN_ROWS_TO_SPLIT = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,8 +323,8 @@ def repair_table(
     rows = np.asarray(whole.id, dtype=np.int64)  # of the table, for each that counts
     audited = [column.name for column in chosen_columns(whole, by, ignore, MAX_LEVELS)[0]]
     usable = list(audited if allowed is None else allowed)
-    if whole.rows < LEAST:
-        raise refusal(f"needs at least {LEAST} rows", "a repair", got=f"there are {whole.rows}")
+    if whole.rows < MIN_ROWS_TO_SPLIT:
+        raise refusal(f"needs at least {MIN_ROWS_TO_SPLIT} rows", "a repair", got=f"there are {whole.rows}")
     half = _halves(table.num_rows, whole, rows, random_state)
     fitted, unseen = (whole.take(np.flatnonzero(half[rows] == part)) for part in (0, 1))
     if fitted.count is not None:  # so many trials of one row are its weight

@@ -321,7 +321,7 @@ def recalibrate(
         contents[json_path] = f"{dumps(found)}\n".encode()
     write_together(contents)  # all of them, or none if one cannot be written
     files = written(Table=out, Model=model, Report=report_path, JSON=json_path)
-    say(f"{visible(done.record.about['reason'])}\n{done.record.told(MOST_SEGMENTS)}\n{files}")
+    say(f"{visible(done.record.about['reason'])}\n{done.record.summary(MOST_SEGMENTS)}\n{files}")
     given = [word for name in options["probability"] for word in ("--probability", name)]
     given = ["--prediction", options["prediction"]] if options["prediction"] else given
     again = shlex.join(["miscal", "apply", str(model), "FILE", *given, *["--logit"] * options["logit"]])
