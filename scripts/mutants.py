@@ -173,8 +173,8 @@ FAULTS = [
     ),
     (
         "auditing/periods.py",
-        '"same": ~(made["change_p_adjusted"] <= level),',
-        '"same": ~(made["change_p_value"] <= level),',
+        'PeriodVerdict.SAME: ~(made["change_p_adjusted"] <= level),',
+        'PeriodVerdict.SAME: ~(made["change_p_value"] <= level),',
         "tests/unit/test_audit_periods.py::test_calibrated_tables_rarely_claim_a_change",
     ),
     (

@@ -26,7 +26,7 @@ from miscal.results import Result
 
 RENAMED_KEYS: dict[str, str] = {}
 RENAMED_VALUES: dict[str, str] = {"too moderate": "too timid"}  # the clinical literature's word
-NEW_KEYS: frozenset[str] = frozenset({"coded_notes", "coded_note", "coded_reason"})
+NEW_KEYS: frozenset[str] = frozenset({"coded_notes", "coded_note", "coded_reason", "target_scope"})
 
 # Sentences and words made for a reader: never compared, whatever holds them.
 PROSE = frozenset(

@@ -22,7 +22,7 @@ from click.testing import CliRunner
 from scipy.optimize import linprog
 
 import miscal
-from miscal.auditing.disclosure import Blocks, Shown
+from miscal.auditing.disclosure import Blocks, ShownCounts
 from miscal.cells.condition import Conjunction
 from miscal.cells.parse import parse
 from miscal.cli import main
@@ -131,7 +131,7 @@ def test_no_small_set_of_any_kind_is_a_sum_of_what_is_shown(seed: int) -> None:
     atoms = np.array(list(product(*map(range, shape))))
     counted = rng.choice([0, 1, 3, 8, 20, 40], len(atoms), p=[0.1, 0.1, 0.2, 0.25, 0.2, 0.15])
     columns = {str(k): Blocks(size, int(counted.sum()), below) for k, size in enumerate(shape)}
-    shown, facts = Shown(below, int(counted.sum()), columns), {(True,) * len(atoms): int(counted.sum())}
+    shown, facts = ShownCounts(below, int(counted.sum()), columns), {(True,) * len(atoms): int(counted.sum())}
     cells = [{str(k): np.array([value])} for k, size in enumerate(shape) for value in range(size)]
     for _ in range(12):
         chosen = np.sort(rng.choice(3, rng.integers(2, 4), replace=False)).tolist()

@@ -105,7 +105,7 @@ def _sections(targets: Sequence[JudgedTarget]) -> dict[str, list[ResultView]]:
     sections: dict[str, list[ResultView]] = {"score": [], "variable": [], "field": []}
     for target in targets:
         scope = target.search.scope
-        named = {"name": f"Calibration by score, {scope}"} if scope else {}
+        named = {"target_scope": scope, "name": f"Calibration by score, {scope}"} if scope else {}
         sections["score"].append(ResultView.from_dict(target.score.to_dict() | named, level, "score"))
     for grid in first.columns:
         values = grid.shown.to_dict()

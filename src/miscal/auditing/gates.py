@@ -35,11 +35,11 @@ LIMITS = {
     "kuiper": "the Kuiper range along the score",
     "gap": "the gap over all rows",
 }  # errors between probabilities, which are at most 1
-KINDS: dict[str, tuple[Any, str]] = {
+GATE_TYPES: dict[str, tuple[Any, str]] = {
     "max_field": (Mapping, "a table such as {state = 0.02}"),
     "ignore": ((list, tuple), 'a list such as ["MC301"]'),
     "no_new_findings": (str, "the path of a baseline"),
-}  # gates that are no numbers
+}  # gates that are not numbers
 
 
 @dataclass(frozen=True)
@@ -126,12 +126,12 @@ def read_gates(path: Path | None, most: float = 1.0) -> Plain:
 
 def gate_value(key: str, value: Any, where: str, most: float) -> Any:
     """The value of one gate, checked: of a file or of an option."""
-    kind, words = KINDS.get(key, (object, ""))
+    kind, words = GATE_TYPES.get(key, (object, ""))
     if not isinstance(value, kind):
         raise refusal(f"must be {words}", where, got=f"it is {value!r}")
     if key == "max_field":
         return {str(column): _number(limit, f"{where} {column}", most) for column, limit in value.items()}
-    if key in KINDS:
+    if key in GATE_TYPES:
         return value if isinstance(value, str) else tuple(map(str, value))
     return _number(value, where, most if key.removeprefix("max_") in LIMITS else math.inf)
 
@@ -197,13 +197,13 @@ def _observed_over_expected(audit: AuditReport, limit: float) -> Outcome:
 
 def _multicalibration(audit: AuditReport, limit: float, shown: AuditReport) -> Outcome:
     name = "max-multicalibration-sigma"
-    found = audit.of("subpopulation")
-    if not found:
+    searched = audit.of("subpopulation")
+    if not searched:
         return Outcome(name, False, "no subpopulations were searched; use --effort normal or deep")
-    table = found[0].table  # the worst first
+    table = searched[0].table  # largest deviation first
     value = float(np.nanmax(floats(table["deviations"]), initial=0.0))
     label = str(next(iter(table["label"]), None))
-    where = _told(label, shown.of("subpopulation")[0].table["rows"][:1] == [None], shown)
+    where = _named_unless_hidden(label, shown.of("subpopulation")[0].table["rows"][:1] == [None], shown)
     text = (
         f"the worst subpopulation ({where}) is {value:.3g} standard deviations off, at most {limit:g} allowed"
     )
@@ -229,15 +229,21 @@ def _new(
         return [Outcome(name, True, f"no finding that the baseline does not have{seen}")]
     named = {finding.where for finding in shown.real}
     return [
-        Outcome(name, False, f"new {each.code}: {_told(str(each), each.where not in named, shown)}")
+        Outcome(
+            name, False, f"new {each.code}: {_named_unless_hidden(str(each), each.where not in named, shown)}"
+        )
         for each in fresh
     ]
 
 
-def _told(text: str, hidden: bool, shown: AuditReport) -> str:
-    """What is said of a place, unless it is hidden in what is shown."""
+def _named_unless_hidden(text: str, hidden: bool, shown: AuditReport) -> str:
+    """The words of a segment, unless it is hidden in what is shown."""
     below = shown.settings.get("suppress_below")
-    return f"a place of fewer than {below} rows, or beside such" if below and hidden else text
+    return (
+        f"a segment of fewer than {below} rows, or one from which such would follow"
+        if below and hidden
+        else text
+    )
 
 
 def junit(outcomes: list[Outcome]) -> str:
