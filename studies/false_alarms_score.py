@@ -18,7 +18,7 @@ import numpy as np
 import miscal
 from miscal import datasets
 from miscal.aggregate.in_memory import kuiper_statistic, tally
-from miscal.data.target import pair
+from miscal.data.target import select_target
 from miscal.metrics.score_errors import score_bins, tally_error
 from studies import harness
 from studies.simulated import clustered, weighted
@@ -102,7 +102,7 @@ def true_values(predictions: Any, made: datasets.Synthetic, options: dict[str, A
     """The error and Kuiper's range with the outcomes replaced by their probabilities: 0 where calibrated."""
     if made.where == "nowhere":
         return 0.0, 0.0
-    compared = replace(pair(predictions, "auto"), observed=np.asarray(made.truth, dtype=np.float64))
+    compared = replace(select_target(predictions, "auto"), observed=np.asarray(made.truth, dtype=np.float64))
     bins = score_bins(compared, 15, options.get("strategy", "quantile"))
     return tally_error(tally(compared, bins), options.get("norm", "l1")), kuiper_statistic(compared)
 

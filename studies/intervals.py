@@ -18,7 +18,7 @@ import numpy as np
 
 import miscal
 from miscal.aggregate.in_memory import kuiper_statistic
-from miscal.data.target import pair
+from miscal.data.target import select_target
 from miscal.metrics.score_errors import smooth_error
 from studies import harness
 
@@ -49,7 +49,7 @@ def draw(kind: str, seed: int) -> tuple[miscal.Predictions, np.ndarray]:
 def one(kind: str, seed: int) -> dict[str, bool]:
     """Which intervals cover, and whether cells agree with their tests."""
     predictions, truth = draw(kind, seed)
-    compared = replace(pair(predictions, "auto"), observed=np.asarray(truth, dtype=np.float64))
+    compared = replace(select_target(predictions, "auto"), observed=np.asarray(truth, dtype=np.float64))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", miscal.MiscalWarning)
         score = miscal.by_score(predictions)
@@ -98,7 +98,7 @@ def _multi(predictions: miscal.Predictions, truth: np.ndarray) -> float:
     from miscal.metrics.subpopulation_errors import SubpopulationRequest
     from miscal.stats.maxima import deviations
 
-    rows = ordered(pair(predictions, "auto"))
+    rows = ordered(select_target(predictions, "auto"))
     names = list(predictions.columns)
     asked = SubpopulationRequest(predictions.columns, names, predictions.rows, None, None, 10, 5.0, 0)
     found = asked.search(rows, 20)

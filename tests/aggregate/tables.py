@@ -17,7 +17,7 @@ from miscal.aggregate.streaming import StreamedSums, add_up
 from miscal.aggregate.tally import Tally
 from miscal.cells.coding import crossed, level_pooling
 from miscal.cells.partitions import OF_SCORE, BinPooling, Ranges
-from miscal.data.target import pair
+from miscal.data.target import select_target
 
 VARIABLES = ["skewed", "whole", "tied"]
 FIELDS = ["state", "flag"]
@@ -70,7 +70,7 @@ def differences(made: pa.Table, source: Any, weight: str | None = None) -> list[
     """For each request, how far the sums of a source are from those of the same rows in memory."""
     names = [*VARIABLES, *FIELDS]
     p = Predictions(made["y"], made["p"], weight=None if weight is None else made[weight], columns=made.select(names))
-    compared = pair(p, "auto")
+    compared = select_target(p, "auto")
     tallies = added(source, weight).tallies
     assert len(tallies) == len(requests())
     return [

@@ -23,7 +23,7 @@ from miscal.aggregate.summary import weight_sums
 from miscal.aggregate.tally import Tally
 from miscal.cells.condition import Condition, Conjunction
 from miscal.cells.partitions import LevelPooling, Levels
-from miscal.data.target import pair
+from miscal.data.target import select_target
 from miscal.stats.null_model import weights_depend_on_outcome
 from tests.aggregate import tables
 
@@ -216,7 +216,7 @@ def expected(found: Any, compared: Any, own: Any, request: Any) -> Tally | list[
 def test_sums_are_those_of_memory(made: pa.Table, folder: Path, options: dict[str, str], data: str) -> None:
     roles = ColumnRoles("events" if "count" in options else "y", "p", **options)
     found = gather(open_source(made), roles)
-    compared = pair(found.predictions, "auto")
+    compared = select_target(found.predictions, "auto")
     rng = np.random.default_rng(5)
     fine = np.unique(rng.choice(made["skewed"].drop_null().to_numpy(), 3_000))
     fine = fine[~np.isnan(fine)]
@@ -245,7 +245,7 @@ def test_sums_are_those_of_memory(made: pa.Table, folder: Path, options: dict[st
     where = made if data == "table" else folder / data
     added = add_up(open_source(where), roles, "auto", requests, recalibration)
     mapped = recalibration.values[np.searchsorted(borders, compared.predicted, side="left")]
-    after = pair(found.predictions.with_probability(mapped), "auto")
+    after = select_target(found.predictions.with_probability(mapped), "auto")
     exact = options.get("weight") != "real_weight"
     for request in requests:
         for result, own in ((added.tallies[request], compared), (added.recalibrated[request], after)):

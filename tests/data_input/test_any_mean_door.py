@@ -5,7 +5,7 @@ import pytest
 
 import miscal
 from miscal.data.responses import Units
-from miscal.data.target import pair
+from miscal.data.target import select_target
 
 TABLE = {"claims": [0, 3, 1], "rate": [0.5, 1.0, 2.0], "years": [1.0, 2.0, 0.5], "region": ["a", "b", "a"]}
 
@@ -14,7 +14,7 @@ def test_a_count_with_exposure_becomes_a_rate_whose_weight_is_the_exposure():
     p = miscal.read(TABLE, outcome="claims", prediction="rate", response="count", exposure="years")
     assert p.outcome.tolist() == [0.0, 1.5, 2.0]
     assert p.probability.tolist() == TABLE["rate"]
-    compared = pair(p)
+    compared = select_target(p)
     assert compared.weight.tolist() == TABLE["years"]
     total = float(np.sum(compared.weight * compared.observed)) * p.units.scale
     assert total == 4.0
@@ -60,8 +60,8 @@ def test_a_power_of_two_changes_no_digit():
     y, prediction = np.array([0.1, 7.3, 2.2]), np.array([0.3, 4.1, 2.9])
     for scale in (1.0, 8.0, 2.0**-40):
         p = miscal.Predictions(scale * y, scale * prediction, response="real")
-        assert np.array_equal(pair(p).predicted, prediction / 8.0)
-        assert np.array_equal(p.units.back(pair(p).observed), scale * y)
+        assert np.array_equal(select_target(p).predicted, prediction / 8.0)
+        assert np.array_equal(p.units.back(select_target(p).observed), scale * y)
     assert miscal.Predictions([0, 1], [0.2, 0.9], response="real").units == Units()
 
 

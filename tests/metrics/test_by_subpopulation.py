@@ -13,7 +13,7 @@ from miscal import Conjunctions, MiscalError, MiscalWarning, Predictions, by_sub
 from miscal.aggregate.subpopulations import ordered, search_lists
 from miscal.cells.subpopulations import Definition
 from miscal.codes.inference import Method
-from miscal.data.target import TargetData, pair
+from miscal.data.target import TargetData, select_target
 from miscal.kernels.subpopulation import VARIANCE
 from miscal.metrics import multicalibration_error
 from miscal.stats.cell_sums import seed_of
@@ -181,7 +181,7 @@ def test_simulated_maximum_is_the_metric_of_simulated_outcomes(rng):
     """A draw's maximum is what the metric gives for that draw's outcomes."""
     p, _ = predictions(rng, 500, ties=True)
     result = by_subpopulation(p, subpopulations=40, simulations=20, min_information=0)
-    compared = pair(p)
+    compared = select_target(p)
     rows = ordered(compared)
     steps = ResidualDraws.of(compared.take(rows.order), False, seed_of(0)).block(0, 20)
     score = np.abs(rows.signed)
@@ -287,7 +287,7 @@ def test_false_alarms_of_clusters():
 def test_bonferroni_is_near_the_simulation(rng):
     p, _ = predictions(rng, 20_000)
     result = by_subpopulation(p, subpopulations=300, simulations=199)
-    rows = ordered(pair(p))
+    rows = ordered(select_target(p))
     from miscal.metrics.subpopulation_errors import SubpopulationRequest
     from miscal.stats.maxima import scaled_errors
 

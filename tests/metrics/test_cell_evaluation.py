@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from miscal.data.predictions import Predictions
-from miscal.data.target import TargetData, pair
+from miscal.data.target import TargetData, select_target
 from miscal.metrics.cell_evaluation import evaluate_cells, kuiper_test
 from miscal.metrics.score import by_score
 from miscal.metrics.score_errors import score_bins
@@ -26,8 +26,8 @@ def test_clusters_widen_the_band_by_the_root_of_their_size():
     alone, together = (
         evaluate_cells(given, score_bins(given, 4, "uniform"), choose_null(given, "bernoulli")).columns
         for given in (
-            pair(Predictions(outcome, score)),
-            pair(Predictions(outcome, score, cluster=cluster)),
+            select_target(Predictions(outcome, score)),
+            select_target(Predictions(outcome, score, cluster=cluster)),
         )
     )
     filled = alone["rows"] > 0
@@ -52,9 +52,9 @@ def test_aggregated_rows_are_judged_like_the_rows_they_stand_for():
     score = np.array([0.05, 0.1, 0.2, 0.4, 0.8])
     trials = np.array([300, 200, 150, 120, 90])
     events = rng.binomial(trials, score)
-    folded = pair(Predictions(events, score, count=trials))
+    folded = select_target(Predictions(events, score, count=trials))
     labels = np.concatenate([np.repeat([1, 0], [k, n - k]) for k, n in zip(events, trials, strict=True)])
-    unfolded = pair(Predictions(labels, np.repeat(score, trials)))
+    unfolded = select_target(Predictions(labels, np.repeat(score, trials)))
     edges = [0.0, 0.07, 0.15, 0.3, 0.6, 1.0]
     one, two = (
         evaluate_cells(given, score_bins(given, edges, "uniform"), choose_null(given, "bernoulli"))
@@ -76,7 +76,7 @@ def test_clusters_of_aggregated_rows_are_flipped_as_one():
     trials = np.full(80, 50)
     rng = np.random.default_rng(3)
     events = np.where(rng.random(80) < score, 50, 0)  # every trial of a row has the same outcome
-    given = pair(Predictions(events, score, count=trials, cluster=np.arange(80)))
+    given = select_target(Predictions(events, score, count=trials, cluster=np.arange(80)))
     noise = choose_null(given, "bernoulli")
     summary = kuiper_test(given, None, noise).summary
     assert summary.method == "sign flips"

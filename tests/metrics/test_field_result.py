@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 import miscal
-from miscal.data.target import pair
+from miscal.data.target import select_target
 from miscal.metrics.field import shifted
 from miscal.metrics.losses import in_the_large
 from miscal.stats.cell_sums import CellSums
@@ -147,7 +147,7 @@ def test_calibrated_levels_shrink_to_the_total(rng):
 # ---------------------------------------------------------------------------------------------------- differences
 def test_common_shift_makes_the_total_right(rng):
     p = predictions(rng, shift=np.full(8, -0.8))
-    compared = pair(p)
+    compared = select_target(p)
     expected = brentq(lambda d: expit(logit(p.probability) + d).sum() - p.outcome.sum(), -5, 5, xtol=1e-13)
     assert in_the_large(compared).value == pytest.approx(expected, abs=1e-9)
     np.testing.assert_allclose(shifted(p.probability, 0.7), expit(logit(p.probability) + 0.7), rtol=1e-12)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import miscal
-from miscal.data.target import pair
+from miscal.data.target import select_target
 from miscal.metrics.cell_evaluation import WorstCell
 from miscal.metrics.field import CommonShift, measure_field
 from miscal.metrics.score import CertainPredictions, measure_score
@@ -102,7 +102,7 @@ def test_an_absent_field_is_absent_in_the_view(results):
 
 @pytest.mark.parametrize("null", ["bernoulli", "residual"])
 def test_target_data_at_hand_give_the_same_results(predictions, null):
-    data = pair(predictions, "auto")
+    data = select_target(predictions, "auto")
     null_model = choose_null(data, null)
     columns = [predictions.columns["age"]]
     score, variable = measure_score(data, null_model), measure_variable(data, null_model, columns)
@@ -116,7 +116,7 @@ def test_target_data_at_hand_give_the_same_results(predictions, null):
 def test_levels_at_hand_give_the_same_result(predictions):
     from miscal.cells.coding import nested_levels
 
-    data = pair(predictions, "auto")
+    data = select_target(predictions, "auto")
     settings = {"column": "state", "parent": None, "bins": None}
     levels = nested_levels([predictions.columns["state"]])
     result = measure_field(data, choose_null(data, "bernoulli"), levels, settings)

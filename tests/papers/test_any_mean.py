@@ -11,7 +11,7 @@ from scipy import stats
 
 import miscal
 from miscal import metrics
-from miscal.data.target import pair
+from miscal.data.target import select_target
 from miscal.stats.null_model import MIN_ROWS_PER_BIN, VARIANCE_BINS, ResidualVariance
 
 
@@ -63,7 +63,7 @@ def usual_twin(claims, rate, exposure):
 def test_the_usual_noise_is_that_of_rows_predicted_alike():
     claims, rate, exposure, region, age = world()
     p = predictions(claims, rate, exposure, region, age)
-    spread = ResidualVariance.of(pair(p))
+    spread = ResidualVariance.of(select_target(p))
     borders, values = usual_twin(claims, rate, exposure)
     np.testing.assert_allclose(p.units.back(spread.borders), borders)
     np.testing.assert_allclose(spread.values * p.units.scale**2, values, rtol=1e-9)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import miscal
-from miscal.data.target import pair
+from miscal.data.target import select_target
 from miscal.stats.null_model import choose_null
 from studies import sampled_by_outcome as study
 
@@ -26,11 +26,12 @@ def test_a_planted_error_is_still_seen():
 @pytest.mark.parametrize(("kept", "scale"), [("events", 10.0), ("non-events", 10.0)])
 def test_the_usual_noise_is_the_product_of_both_weights(kept, scale):
     """One kind weighs 10, the other 1: w(y - p) has the variance 10·p(1 - p), and sums of samples vary so."""
-    found = [pair(study.sample(seed, kept, "as sampled")) for seed in range(60)]
+    found = [select_target(study.sample(seed, kept, "as sampled")) for seed in range(60)]
     spreads = [choose_null(each, "bernoulli").residual_variance for each in found]
     assert np.mean([each.scale for each in spreads]) == pytest.approx(scale, rel=0.05)
     usual = [
-        each.of_sum(rows.predicted, rows.first, rows.second).sum() for each, rows in zip(spreads, found, strict=True)
+        each.of_sum(rows.predicted, rows.mean_weight, rows.variance_weight).sum()
+        for each, rows in zip(spreads, found, strict=True)
     ]
     off = [float(np.sum(rows.weight * (rows.observed - rows.predicted))) for rows in found]
     assert np.mean(np.square(off)) == pytest.approx(np.mean(usual), rel=0.6)  # 60 squares of a normal: ± 18%

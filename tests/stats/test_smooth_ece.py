@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import miscal
-from miscal.data.target import TargetData, pair
+from miscal.data.target import TargetData, select_target
 from miscal.metrics.score_errors import smooth_error
 from miscal.stats.smooth_ece import node_deviations, smooth_ece_null
 from tests.trials import too_often
@@ -21,7 +21,7 @@ def _judged(seed: int, slope: float = 1.0) -> float:
     rng = np.random.default_rng(seed)
     score = rng.beta(2.0, 3.0, ROWS)
     odds = np.log(score / (1.0 - score))
-    compared = pair(miscal.Predictions(rng.random(ROWS) < 1.0 / (1.0 + np.exp(-slope * odds)), score))
+    compared = select_target(miscal.Predictions(rng.random(ROWS) < 1.0 / (1.0 + np.exp(-slope * odds)), score))
     return smooth_ece_null(compared, smooth_error(compared), "bernoulli", random_state=seed).p_value
 
 

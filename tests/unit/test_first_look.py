@@ -12,7 +12,7 @@ import pytest
 
 import miscal
 from miscal.auditing.column_choice import suggested
-from miscal.data.target import pair
+from miscal.data.target import select_target
 from tests.commands import run
 
 ROWS = 2000
@@ -163,7 +163,7 @@ def test_no_key_is_suggested_where_rows_are_independent() -> None:
         table["won"] = (rng.random(2000) < np.clip(table["p"] + 0.003 * (table["minute"] - 45), 0, 1)).astype(int)
         table["number"] = np.repeat(np.arange(500), 4)[rng.permutation(2000)]
         read = miscal.read(table, outcome="won", probability="p")
-        said += suggested(pair(read), list(read.columns.values())) is not None
+        said += suggested(select_target(read), list(read.columns.values())) is not None
     assert said <= 1
 
 

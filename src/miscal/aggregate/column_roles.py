@@ -14,7 +14,7 @@ from miscal.data.arrays import Array, Plain, arrow_of, locked, numpy_of, settled
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalError, refusal
 from miscal.data.libraries import pa, pc
-from miscal.data.target import TargetData, pair
+from miscal.data.target import TargetData, select_target
 
 ROW_NUMBER = "__row_of_batch__"  # a column that is added to a batch whose rows are left out or repeated
 MASK_BYTES = 1 << 24  # of a batch, for keeping where conditions hold
@@ -64,7 +64,7 @@ class ColumnRoles(sources.ReadRoles):
         try:
             predictions = replace(self, cluster=None, id=None).read(table, other_columns, part=chunk.location)
             return Batch(
-                target_data=pair(predictions, target),
+                target_data=select_target(predictions, target),
                 columns=predictions.columns,
                 chunk=chunk,
                 classes=predictions.classes,

@@ -96,7 +96,7 @@ class ExactCellSums:
         predicted, observed = target_data.predicted, target_data.observed
         if target_data.binary:  # outcomes of one type: kernels are compiled once for each
             observed = observed.astype(np.uint8, copy=False)
-        if not (target_data.plain and target_data.binary):
+        if not (target_data.is_unweighted and target_data.binary):
             self._add_weighted(codes, target_data, (predicted, observed), self.rows, "")
             if recalibrated is not None:
                 already_counted = np.zeros_like(self.rows)
@@ -117,8 +117,8 @@ class ExactCellSums:
     ) -> None:
         weight = NO_WEIGHT if target_data.weight is None else target_data.weight
         count = NO_COUNT if target_data.count is None else target_data.count
-        kernel, name = (full_exact, "limbs") if target_data.whole else (full_real, "sums")
-        if not (target_data.whole or weight.size):
+        kernel, name = (full_exact, "limbs") if target_data.has_whole_weights else (full_real, "sums")
+        if not (target_data.has_whole_weights or weight.size):
             weight = locked(np.ones(target_data.rows))
         sums = self._allocated(prefix + name)
         for column, column_codes in enumerate(codes):

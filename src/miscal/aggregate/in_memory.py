@@ -60,8 +60,8 @@ def _block_rows(n_cells: int) -> int:
 
 def mean_tally(target_data: TargetData, pooling: Pooling) -> Tally:
     """As `tally`, but only weight, predicted and observed: several times faster, and enough for point estimates."""
-    if not (target_data.plain and target_data.binary):
-        return tally(target_data, pooling) if target_data.whole else _weighted_means(target_data, pooling)
+    if not (target_data.is_unweighted and target_data.binary):
+        return tally(target_data, pooling) if target_data.has_whole_weights else _weighted_means(target_data, pooling)
     cells = pooling.cells
     if not isinstance(pooling, BinPooling) or pooling.cells.missing or cells.count > SMALL:
         return mean_tally_of(coded_sums(target_data, pooling.codes, cells.count), cells)
@@ -118,7 +118,7 @@ def _weighted_means(target_data: TargetData, pooling: Pooling) -> Tally:
     arrays = (
         target_data.predicted,
         target_data.observed,
-        target_data.sampling,
+        target_data.sampling_weight,
         NO_COUNT if target_data.count is None else target_data.count,
     )
 
@@ -260,7 +260,7 @@ def cumulative_range(target_data: TargetData, key: Array | None = None) -> Cumul
 def kuiper_statistic(target_data: TargetData, key: Array | None = None) -> float:
     """The Kuiper statistic alone: the highest minus the lowest partial sum, divided by the weight."""
     sums, _ = _OrderedDifferences(target_data, key).extremes()
-    weight = target_data.rows if target_data.first is None else target_data.first.sum()
+    weight = target_data.rows if target_data.mean_weight is None else target_data.mean_weight.sum()
     span = sums.max(initial=0.0) - sums.min(initial=0.0)
     return float(span / weight)
 
@@ -273,8 +273,8 @@ class _OrderedDifferences:
 
     def __init__(self, target_data: TargetData, key: Array | None) -> None:
         self.target_data, self.key = target_data, locked(target_data.predicted if key is None else key)
-        self.weight = target_data.uneven
-        self.exact = target_data.whole and target_data.binary
+        self.weight = target_data.kernel_weight
+        self.exact = target_data.has_whole_weights and target_data.binary
         self.buckets = BucketMap(self.key, 4096 if target_data.rows < 200_000 else 16384)
         self.codes = locked(self.buckets.codes(self.key))
 

@@ -36,7 +36,7 @@ from miscal.data.columns import EXACT, column
 from miscal.data.errors import MiscalError, refusal
 from miscal.data.libraries import pa, pc
 from miscal.data.predictions import Predictions
-from miscal.data.target import pair
+from miscal.data.target import select_target
 from miscal.kernels.simulate import hashed_below
 
 ROW_NUMBER = "__number_of_row__"
@@ -139,7 +139,7 @@ def gather(
     limit : int, optional
         Rows that may be gathered; by default all.
     target : str or int
-        The target whose scores `scores` are, as in `miscal.data.target.pair`.
+        The target whose scores `scores` are, as in `miscal.data.target.select_target`.
     scores : bool
         Whether to add up all rows by a fine grid of the score even if they fit; for a sample this is always done.
 
@@ -161,7 +161,7 @@ def gather(
         all_rows = _load_all(source, roles, kept, columns_read, excluded)
         if not scores:
             return all_rows
-        target_data = pair(all_rows.predictions, target)
+        target_data = select_target(all_rows.predictions, target)
         pooling = BinPooling(target_data.predicted, Ranges(GRID, name=OF_SCORE))
         return replace(all_rows, scores=tally(target_data, pooling))
     roles = with_units(source, roles)

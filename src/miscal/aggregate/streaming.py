@@ -95,7 +95,7 @@ def add_up(
         What `open_source` returned.
     roles : ColumnRoles
     target : str or int
-        The event that is compared, as in `miscal.data.target.pair`.
+        The event that is compared, as in `miscal.data.target.select_target`.
     requests : sequence of Request
         The cells.
     recalibration : Recalibration, optional
@@ -310,7 +310,7 @@ class LargestResidualState:
         """Add a chunk."""
         batch = self.roles.open(chunk)
         target_data = batch.target_data
-        weight, _ = target_data.weights
+        weight, _ = target_data.all_weights
         rows = np.stack([weight, target_data.predicted, target_data.observed], axis=1)
         values = target_data.units.back(rows[:, 1:])
         largest = np.zeros_like(self.rows)

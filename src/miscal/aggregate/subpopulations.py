@@ -81,13 +81,13 @@ class Ordered:
 def ordered(pair: TargetData) -> Ordered:
     """Sort the rows of a comparison."""
     if not pair.binary:
-        return ordered_real(pair.predicted, pair.observed, pair.first, kernels.CORRECTED)
+        return ordered_real(pair.predicted, pair.observed, pair.mean_weight, kernels.CORRECTED)
     order = _by(pair.predicted, pair.observed, pair.weight, pair.count)
     signed = pair.predicted[order]
     np.negative(signed, out=signed, where=pair.observed[order] == 0)
-    if pair.first is None or pair.second is None:
+    if pair.mean_weight is None or pair.variance_weight is None:
         return Ordered(order, signed, EMPTY, EMPTY, EMPTY, EMPTY)
-    first, second, largest = (values[order] for values in (pair.first, pair.second, pair.sampling))
+    first, second, largest = (values[order] for values in (pair.mean_weight, pair.variance_weight, pair.sampling_weight))
     return Ordered(order, signed, EMPTY, first, second, largest)
 
 

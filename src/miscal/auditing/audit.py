@@ -46,7 +46,7 @@ from miscal.data.checks import check_seed, number, one_of, whole
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction, unnamed
-from miscal.data.target import pair
+from miscal.data.target import select_target
 from miscal.data.text_types import in_words
 from miscal.metrics.variable import VariableResult
 from miscal.report.findings import with_noun
@@ -369,7 +369,7 @@ def _search_sample(
         roles=roles,
         gathered=rows,
         target=search.target,
-        event=search.context.raw.target,
+        event=search.context.raw.label,
         max_levels=options.max_levels,
         excluded=[*unread, *excluded],
     )
@@ -401,7 +401,7 @@ def _search_targets(
     searches: list[TargetSearch] = []
     coded: list[CodedColumn] | None = None
     for target, scope in targets:
-        compared = pair(predictions, target)
+        compared = select_target(predictions, target)
         if coded is None:
             coded = [fine_coding(column, compared.weight, compared.count) for column in columns]
         searches.append(search_target(predictions, compared, coded, target, scope, options, tested=tested))

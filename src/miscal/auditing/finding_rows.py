@@ -11,14 +11,14 @@ from miscal.data.column_types import column_type
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
-from miscal.data.target import TargetData, pair
+from miscal.data.target import TargetData, select_target
 from miscal.report.findings import Finding
 
 
 def target_of_scope(data: Predictions, scope: str, target: str | int = "auto") -> TargetData:
     """The target data of a finding: those of the class in its scope, or of the target of the whole audit."""
     classes = {f"class {name}": number for number, name in enumerate(data.classes)}
-    return pair(data, classes.get(scope, target))
+    return select_target(data, classes.get(scope, target))
 
 
 def rows_of(finding: Finding, data: Any) -> Array:

@@ -41,7 +41,7 @@ from miscal.data.arrays import expanded
 from miscal.data.calendar import number_of
 from miscal.data.column_types import column_type
 from miscal.data.errors import refusal
-from miscal.data.target import TargetData, pair
+from miscal.data.target import TargetData, select_target
 from miscal.metrics import from_sums
 from miscal.report.model import Excluded
 from miscal.stats.cell_sums import CellSums
@@ -137,7 +137,7 @@ def tally_of(
     kept = usable_columns(source, roles, by, ignore)
     limit = min(rows_that_fit(memory, source.kinds, source.text_bytes), MAX_SAMPLED)
     rows = gather(source, roles, kept, limit=limit, scores=True)
-    compared = pair(rows.predictions)
+    compared = select_target(rows.predictions)
     max_levels = min(max_levels, levels_that_fit(memory, rows.predictions, BYTES_PER_ADDED_LEVEL))
     # A column of one level here (the day) may have others in the tallies that this one is added to.
     columns, aside = chosen_columns(rows.predictions, by, ignore, max_levels, constants=True)
@@ -149,5 +149,5 @@ def tally_of(
     else:
         grid, edges = like.grid, like.score.cells.edges  # type: ignore[union-attr]
         binnings = [binning_like(column.name, like) for column in columns]
-    all_rows = AllRows(source, roles, rows, "auto", compared.target, max_levels, [*unread, *aside], grid)
+    all_rows = AllRows(source, roles, rows, "auto", compared.label, max_levels, [*unread, *aside], grid)
     return all_rows.add(edges, binnings)[0]

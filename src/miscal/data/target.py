@@ -31,9 +31,9 @@ class TargetData:
     weight : float64 (n,) or None; sampling weights, scale-free
     count : int64 (n,) or None; repetitions (aggregated rows)
     cluster : int64 (n,) or None
-    target : what the event is, in words the settings record
+    label : what the event is, as settings record it
     units : where predicted and observed values that are no probabilities lie in [0, 1]
-    exposed : whether the weight is exposure, in proportion to which the variance of a sum grows
+    weight_is_exposure : whether the weight is exposure, in proportion to which the variance of a sum grows
     """
 
     predicted: Array
@@ -41,9 +41,9 @@ class TargetData:
     weight: Array | None = None
     count: Array | None = None
     cluster: Array | None = None
-    target: str = "positive"
+    label: str = "positive"
     units: Units = Units()  # noqa: RUF009  # frozen
-    exposed: bool = False
+    weight_is_exposure: bool = False
 
     def __post_init__(self) -> None:
         for name in ARRAYS:
@@ -61,7 +61,7 @@ class TargetData:
         return self.observed.dtype.kind in "ui"
 
     @cached_property
-    def whole(self) -> bool:
+    def has_whole_weights(self) -> bool:
         """Whether all weights are whole numbers small enough for exact integer sums."""
         if self.weight is None:
             return self.count is None or bool(self.count.max(initial=0) < WHOLE_LIMIT)
@@ -71,48 +71,48 @@ class TargetData:
         return top < WHOLE_LIMIT and np.array_equal(self.weight, np.floor(self.weight))
 
     @cached_property
-    def plain(self) -> bool:
+    def is_unweighted(self) -> bool:
         """Whether every row counts once."""
         return self.weight is None and self.count is None
 
     @cached_property
-    def first(self) -> Array | None:
+    def mean_weight(self) -> Array | None:
         """Weight of a row in means: w * count. None when every row counts once."""
-        if self.plain:
+        if self.is_unweighted:
             return None
         if self.weight is None:
             return locked(np.asarray(self.count, float))
         return self.weight if self.count is None else locked(self.weight * self.count)
 
     @cached_property
-    def second(self) -> Array | None:
+    def variance_weight(self) -> Array | None:
         """Weight of a row in variances: w**2 * count. None when every row counts once."""
-        if self.weight is None or self.first is None:
-            return self.first
-        return locked(self.weight * self.first)
+        if self.weight is None or self.mean_weight is None:
+            return self.mean_weight
+        return locked(self.weight * self.mean_weight)
 
     @property
-    def weights(self) -> tuple[Array, Array]:
-        """`first` and `second`, ones where every row counts once."""
-        if self.first is None or self.second is None:
+    def all_weights(self) -> tuple[Array, Array]:
+        """`mean_weight` and `variance_weight`, ones where every row counts once."""
+        if self.mean_weight is None or self.variance_weight is None:
             return (np.ones(self.rows),) * 2
-        return self.first, self.second
+        return self.mean_weight, self.variance_weight
 
-    def weighed(self, values: Array) -> Array:
-        """What each row gives to a sum: values times `first`."""
-        return values if self.first is None else values * self.first
-
-    @property
-    def uneven(self) -> Array:
-        """`first`, empty where every row counts once: as kernels take it."""
-        return np.empty(0) if self.first is None else self.first
+    def weighted(self, values: Array) -> Array:
+        """What each row gives to a sum: values times `mean_weight`."""
+        return values if self.mean_weight is None else values * self.mean_weight
 
     @property
-    def sampling(self) -> Array:
+    def kernel_weight(self) -> Array:
+        """`mean_weight`, empty where every row counts once: as kernels take it."""
+        return np.empty(0) if self.mean_weight is None else self.mean_weight
+
+    @property
+    def sampling_weight(self) -> Array:
         """Sampling weight of each row, ones where there is none."""
         return np.ones(self.rows) if self.weight is None else self.weight
 
-    def repeats(self) -> Array:
+    def trials(self) -> Array:
         """How many trials each row stands for."""
         return np.ones(self.rows, np.int64) if self.count is None else self.count
 
@@ -122,7 +122,7 @@ class TargetData:
         return replace(self, **kept)
 
 
-def pair(predictions: Predictions, target: str | int = "auto") -> TargetData:
+def select_target(predictions: Predictions, target: str | int = "auto") -> TargetData:
     """The pair that a target asks for.
 
     Parameters
@@ -154,17 +154,17 @@ def pair(predictions: Predictions, target: str | int = "auto") -> TargetData:
         predicted, observed = probability, outcome
     else:
         predicted, observed = 1.0 - probability, (outcome == 0).view(np.uint8)
-    return TargetData(predicted, observed, weight, predictions.count, predictions.cluster, target=str(named))
+    return TargetData(predicted, observed, weight, predictions.count, predictions.cluster, label=str(named))
 
 
-def checked_events(p: Predictions, what: str) -> Predictions:
+def require_events(p: Predictions, what: str) -> Predictions:
     """The predictions; refused where they are no probabilities, and events or classes are compared."""
     if p.response != "binary":
         raise refusal("needs events or classes", what, got=f"the response is {p.response!r}")
     return p
 
 
-def outcome_pair(p: Predictions) -> TargetData:
+def outcome_data(p: Predictions) -> TargetData:
     """Weights, counts and clusters of the rows, with the outcomes themselves as what is compared."""
     return TargetData(p.outcome, p.outcome, p.weight, p.count, p.cluster)
 

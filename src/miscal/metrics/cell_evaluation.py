@@ -331,7 +331,7 @@ def kuiper_test(
     """Cumulative differences along a key (the prediction if None), and their range against the null."""
     differences, clustered = cumulative_range(data, key), data.cluster is not None
     residual = data.observed - data.predicted
-    squares = np.sum((1.0 if data.second is None else data.second) * residual * residual)
+    squares = np.sum((1.0 if data.variance_weight is None else data.variance_weight) * residual * residual)
     events = differences.events if data.weight is None and data.binary else effective_events_of(data)
     ties_matter = differences.n_distinct < MIN_DISTINCT_KEYS
     by_model = data.binary and null_model.null == Null.BERNOULLI
@@ -342,7 +342,7 @@ def kuiper_test(
         keys, codes = np.unique(data.predicted if key is None else key, return_inverse=True)
         if not draw_sums and (clustered or data.count is None):
             # A cluster is flipped as one, so a row that stands for several trials is one step of their total weight.
-            rows = rows_of_cells(codes, keys.size, replace(data, weight=data.first, count=None))
+            rows = rows_of_cells(codes, keys.size, replace(data, weight=data.mean_weight, count=None))
         elif (
             by_model and keys.size <= MAX_DRAWN_KEYS
         ):  # aggregated rows are drawn key by key, not trial by trial

@@ -20,7 +20,7 @@ from miscal.data.arrays import Array, Plain
 from miscal.data.checks import number, one_of
 from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
-from miscal.data.target import TargetData, pair
+from miscal.data.target import TargetData, select_target
 from miscal.metrics.cell_evaluation import (
     CellEvaluation,
     WorstCell,
@@ -290,7 +290,7 @@ def by_field(
     >>> miscal.by_field(p, "state").table.sort("p_adjusted")["label"][0]
     'NY'
     """
-    data = pair(p, target)
+    data = select_target(p, target)
     settings = {
         "column": field if isinstance(field, str) else list(field),
         "parent": parent,
@@ -329,7 +329,7 @@ def measure_field(
     evaluation = evaluate_cells(data, levels.pooling, null_model, unordered=True, **options)
     several = np.count_nonzero(evaluation.tally.counts) > 1
     shifted_cells = _shifted_cells(data, levels.pooling, evaluation, **options) if several else None
-    used = {"norm": norm, "target": data.target, "random_state": random_state}
+    used = {"norm": norm, "target": data.label, "random_state": random_state}
     return field_result(evaluation, levels, {**settings, **used}, shifted_cells)
 
 
@@ -434,8 +434,8 @@ def _shifted_cells(
 
 def _mean_shift(data: TargetData) -> tuple[float, Callable[..., Array]]:
     """The shift that makes the total of other means right, and its operation: a factor, or a number that is added."""
-    observed = np.average(data.observed, weights=data.first)
-    predicted = np.average(data.predicted, weights=data.first)
+    observed = np.average(data.observed, weights=data.mean_weight)
+    predicted = np.average(data.predicted, weights=data.mean_weight)
     if data.units.low == 0.0 and predicted > 0.0:
         return observed / predicted, np.multiply
     return observed - predicted, np.add

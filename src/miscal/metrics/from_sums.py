@@ -20,7 +20,7 @@ from miscal.cells.coding import Nested
 from miscal.cells.partitions import LevelPooling, Numbered, Ranges
 from miscal.data.arrays import Array, Plain
 from miscal.data.predictions import Predictions
-from miscal.data.target import TargetData, pair
+from miscal.data.target import TargetData, select_target
 from miscal.metrics.cell_evaluation import (
     KuiperTest,
     category_tests,
@@ -203,7 +203,7 @@ def of_all_rows(sampled_result: Result, predictions: Predictions, source: Any, r
         return None
     target = settings["target"] if binary else "auto"
     target = int(target) if target.isdigit() else target
-    compared, cells = pair(predictions, target), sampled_result.tally.cells
+    compared, cells = select_target(predictions, target), sampled_result.tally.cells
     shown: Request = LevelCells(name)
     fine: Request | None = None
     if isinstance(cells, Ranges):

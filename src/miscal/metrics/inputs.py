@@ -16,7 +16,7 @@ from miscal.data.checks import check_seed, refuse_rows
 from miscal.data.columns import Column, column
 from miscal.data.errors import refusal, refusing
 from miscal.data.predictions import METRIC, Predictions, RawPredictions
-from miscal.data.target import TargetData, pair
+from miscal.data.target import TargetData, select_target
 from miscal.results import Result
 
 
@@ -44,7 +44,7 @@ class MetricInput:
 
     def pair(self, target: str | int, correct: Any = None) -> TargetData:
         """The pair that the target asks for, with other observed values where `correct` has them."""
-        data = pair(self.predictions, target)
+        data = select_target(self.predictions, target)
         if correct is None:
             return data
         if self.predictions.response != "binary":

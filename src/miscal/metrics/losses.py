@@ -82,7 +82,7 @@ def pooled_scores(data: TargetData) -> tuple[Array, Array, Array]:
     order = sorted_order(data.predicted)
     scores = data.predicted[order]
     starts = np.flatnonzero(run_starts(scores))
-    weight = np.ones(data.rows) if data.first is None else data.first[order]
+    weight = np.ones(data.rows) if data.mean_weight is None else data.mean_weight[order]
     events = weight * data.observed[order]
     return scores[starts], np.add.reduceat(weight, starts), np.add.reduceat(events, starts)
 
@@ -195,7 +195,7 @@ def abstention_reward(
     data = MetricInput(y_true, y_prob, sample_weight).pair(target)
     answers = data.predicted >= 1.0 - unsure_cost / error_cost
     cost_of_row = np.where(answers, error_cost * (1.0 - data.observed), unsure_cost)
-    return -float(np.sum(data.weighed(cost_of_row)))
+    return -float(np.sum(data.weighted(cost_of_row)))
 
 
 # Numbers below it have fewer digits, and the kernels' logarithm none.
@@ -316,7 +316,7 @@ def _fit(data: TargetData, free: int) -> list[IntervalEstimate]:
         return np.clip(step, -5.0, 5.0), bool(np.abs(step).max() < SMALL_STEP)
 
     as_logit = LOGIT, SMALLEST, BELOW_ONE, np.zeros(1), np.ones(1)
-    evaluate = partial(logistic_loss, data.predicted, data.observed, data.first, *as_logit)
+    evaluate = partial(logistic_loss, data.predicted, data.observed, data.mean_weight, *as_logit)
     theta = descended(evaluate, np.array([0.0, 1.0]), step_at)
     reach = NORMAL_95 if data.cluster is None else cluster_half_width(np.unique(data.cluster).size)
     variance = np.diag(_covariance(data, theta, hessians[-1]))
@@ -372,7 +372,7 @@ def _covariance(data: TargetData, theta: Array, hessian: Array) -> Array:
         return bread
     logit = special.logit(data.predicted)
     off = data.observed - special.expit(theta[0] + theta[1] * logit)
-    off = data.weighed(off)
+    off = data.weighted(off)
     score = np.stack([off, off * logit][: len(bread)])
     if data.cluster is not None:
         score = np.stack([np.bincount(data.cluster, part) for part in score])
@@ -383,7 +383,7 @@ def _covariance(data: TargetData, theta: Array, hessian: Array) -> Array:
 
 def ratio_of(data: TargetData) -> IntervalEstimate:
     """Predicted / observed, with the noise of what was observed: Σw(y - p/ratio), by cluster where there are any."""
-    predicted, observed = (float(np.sum(data.weighed(values))) for values in (data.predicted, data.observed))
+    predicted, observed = (float(np.sum(data.weighted(values))) for values in (data.predicted, data.observed))
     if observed == 0 or predicted == 0:
         return IntervalEstimate(math.inf if predicted > 0 else math.nan, math.nan, math.nan)
     ratio = predicted / observed
@@ -421,6 +421,6 @@ def integrated_calibration_index(
     scores = np.unique(data.predicted)
     if scores.size > GRID:
         scores = np.unique(np.quantile(scores, np.linspace(0, 1, GRID)))
-    curve = smooth(data.predicted, data.observed, weight=data.first, span=span, grid=scores)
+    curve = smooth(data.predicted, data.observed, weight=data.mean_weight, span=span, grid=scores)
     fitted = np.interp(data.predicted, curve.grid, np.clip(curve.fit[:, 0], 0.0, 1.0))
-    return float(np.average(np.abs(fitted - data.predicted), weights=data.first))
+    return float(np.average(np.abs(fitted - data.predicted), weights=data.mean_weight))

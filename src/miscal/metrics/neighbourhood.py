@@ -10,7 +10,7 @@ from miscal.codes.inference import MethodNote, Null, NullReason
 from miscal.data.arrays import Array, Plain
 from miscal.data.checks import number, whole
 from miscal.data.predictions import Predictions
-from miscal.data.target import pair
+from miscal.data.target import select_target
 from miscal.metrics.inputs import also_of_tables, bins_asked
 from miscal.metrics.neighbourhood_errors import Kernel, Neighbourhoods, bandwidth_array, check_kernel
 from miscal.metrics.neighbourhood_places import REAL, feature_map, worst_table
@@ -187,8 +187,8 @@ def by_neighbourhood(
     draws = whole("simulations", simulations, 1)
     number("min_information", min_information, 0.0)
     bandwidths = bandwidth_array(bandwidth, one=True)
-    compared = pair(p, target)
-    features, words, names = feature_map(p, columns, compared.first, reduce, dimensions, scale)
+    compared = select_target(p, target)
+    features, words, names = feature_map(p, columns, compared.mean_weight, reduce, dimensions, scale)
     if kernel == "group":
         features = np.unique(features, axis=0, return_inverse=True)[1].reshape(-1, 1) * 1.0
     pooling = score_bins(compared, bins, strategy)
@@ -214,7 +214,7 @@ def by_neighbourhood(
         "scale": scale,
         "kernel": kernel if isinstance(kernel, str) else "given",
         "null": str(chosen.null),
-        "target": compared.target,
+        "target": compared.label,
         "tested": noise.centres.size,
         "too_small": (~local.judged).sum(),
         "min_information": min_information,
@@ -265,8 +265,8 @@ def _local_gaps(problem: Neighbourhoods, chosen: NullModel, min_information: flo
     Where outcomes are no events, no neighbourhood counts as quieter than such predictions are in the whole table.
     """
     compared, predicted = problem.pair, problem.pair.predicted
-    row_weight = compared.sampling / problem.scale
-    noise = compared.repeats() * (
+    row_weight = compared.sampling_weight / problem.scale
+    noise = compared.trials() * (
         problem.residual**2 if chosen.null == Null.RESIDUAL else predicted * (1.0 - predicted)
     )
     mass, off = problem.gaps()[:, 0]
@@ -274,7 +274,7 @@ def _local_gaps(problem: Neighbourhoods, chosen: NullModel, min_information: flo
     squares = squared.sums(noise * row_weight**2)[0, 0]
     usual, stretch = squares, np.ones(squares.size)
     if chosen.residual_variance is not None:
-        usual = chosen.residual_variance.of_sum(predicted, *compared.weights) / problem.scale**2
+        usual = chosen.residual_variance.of_sum(predicted, *compared.all_weights) / problem.scale**2
         usual = np.maximum(squares, squared.sums(usual)[0, 0])
         stretch = np.sqrt(usual / np.where(squares > 0.0, squares, 1.0))
     masses = squares

@@ -119,12 +119,12 @@ class Neighbourhoods:
     @cached_property
     def weight(self) -> Array:
         """Weight of each row, of mean 1 so that no scale of weights matters."""
-        return self.pair.weights[0] / self.scale
+        return self.pair.all_weights[0] / self.scale
 
     @cached_property
     def scale(self) -> float:
         """The mean weight of a row."""
-        return float(self.pair.weights[0].mean())
+        return float(self.pair.all_weights[0].mean())
 
     @cached_property
     def residual(self) -> Array:
@@ -258,7 +258,7 @@ def local_calibration_error(
     pooling, where = score_bins(pair, bins, strategy), None
     if query_matrix is not None:
         if binary:
-            predicted = query_predictions(asked_prob, pair.target, inputs.predictions.n_classes)
+            predicted = query_predictions(asked_prob, pair.label, inputs.predictions.n_classes)
         else:
             predicted = pair.units.inside(responses.numbers(asked_prob, "'queries' predictions"))
         check_lengths({"'queries' probabilities": predicted, "'queries' features": query_matrix})

@@ -231,13 +231,13 @@ def _core(weights: Array, share: Array) -> Array:
 
 def _row(problem: Neighbourhoods, inside: Array, weights: Array, near: Array, recalibrated: Array) -> Plain:
     pair = problem.pair.take(inside)
-    first, second = pair.weights
+    first, second = pair.all_weights
     share, squared_share = weights * first, weights**2 * second
     mass, expected = share.sum(), recalibrated[inside]
     off, left = pair.predicted - pair.observed, expected - pair.observed
     variance = squared_share @ (expected * (1.0 - expected) if pair.binary else left**2)
     return {
-        "rows": pair.repeats()[near].sum(),
+        "rows": pair.trials()[near].sum(),
         "effective_rows": mass**2 / squared_share.sum(),
         "predicted": share @ pair.predicted / mass,
         "observed": share @ pair.observed / mass,

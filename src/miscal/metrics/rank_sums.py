@@ -16,7 +16,7 @@ from miscal.data.checks import refuse_rows, truth
 from miscal.data.errors import nearest, refusal
 from miscal.data.libraries import sparse
 from miscal.data.predictions import Predictions
-from miscal.data.target import TargetData, outcome_pair
+from miscal.data.target import TargetData, outcome_data
 from miscal.kernels import variation
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.score_errors import span_of
@@ -235,7 +235,7 @@ def row_variations(rows: Ranked) -> Array:
 
 def group_residuals(rows: Ranked) -> Array:
     """Residuals of the ranks summed over groups of rows that share a random sign, (groups, bins, K)."""
-    p, bins, weights = rows.predictions, rows.edges.size - 1, outcome_pair(rows.predictions)
+    p, bins, weights = rows.predictions, rows.edges.size - 1, outcome_data(rows.predictions)
     group = sign_groups(p.rows, weights.cluster, bins * p.n_classes)
     total = np.zeros(((int(group.max()) + 1) * bins, p.n_classes))
     weight, step = residual_weight(weights), max(1024, (1 << 21) // p.n_classes)
@@ -289,12 +289,12 @@ def rank_sums(rows: Ranked) -> RankSums:
 
     Without weights, or with whole numbers, they are integers: the order of the rows changes no bit.
     """
-    weights = outcome_pair(rows.predictions)
+    weights = outcome_data(rows.predictions)
     parts = over_blocks(weights.rows, lambda i, j: _block_sums(rows, weights, i, j))
     counts, sums, count, second = (sum(rest, first) for first, *rest in zip(*parts, strict=True))
     weight = counts.sum(axis=1)[:, np.newaxis]
     sums = np.append(sums, sums[:, :1], axis=1)
-    if weights.whole:  # the difference is taken before it is rounded
+    if weights.has_whole_weights:  # the difference is taken before it is rounded
         sums[:, -1, 0] -= counts[:, 0].astype(np.int64) << 20
         sums = carry_limbs(sums) @ [HIGH_UNIT, LOW_UNIT]
     else:
@@ -309,13 +309,13 @@ def rank_sums(rows: Ranked) -> RankSums:
 def _block_sums(rows: Ranked, weights: TargetData, start: int, stop: int) -> tuple[Array, ...]:
     """Weight of each rank, sums, rows, and sum of squared weights."""
     bins, columns = rows.edges.size - 1, rows.predictions.n_classes + 1
-    counts, whole = np.zeros((bins, columns - 1)), weights.whole
+    counts, whole = np.zeros((bins, columns - 1)), weights.has_whole_weights
     limbs = np.zeros((bins, columns, 2), np.int64) if whole else NO_LIMBS
     sums = NO_SUMS if whole else np.zeros((bins, columns))
-    weight = weights.uneven[start:stop]
+    weight = weights.kernel_weight[start:stop]
     place = ranked_rows(rows, start, stop, weight, counts, limbs, sums, kept=False).place
     size = second = counts.sum(axis=1)
-    if weights.second is not None:
+    if weights.variance_weight is not None:
         size = np.bincount(place, None if weights.count is None else weights.count[start:stop], bins)
-        second = np.bincount(place, weights.second[start:stop], bins)
+        second = np.bincount(place, weights.variance_weight[start:stop], bins)
     return counts, carry_limbs(limbs) if whole else sums, size.astype(np.int64), second

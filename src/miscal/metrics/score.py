@@ -11,7 +11,7 @@ from miscal.codes.inference import Null
 from miscal.data.arrays import Array, Plain
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
-from miscal.data.target import TargetData, pair
+from miscal.data.target import TargetData, select_target
 from miscal.metrics import losses
 from miscal.metrics.cell_evaluation import (
     CellEvaluation,
@@ -170,7 +170,7 @@ def by_score(
     >>> result.p_value > 0.05
     True
     """
-    data = pair(p, target)
+    data = select_target(p, target)
     options: Plain = {"bins": bins, "strategy": strategy, "norm": norm, "random_state": random_state}
     return measure_score(data, choose_null(data, null), **options)
 
@@ -197,7 +197,7 @@ def measure_score(
     evaluation = evaluate_cells(
         data, score_bins(data, bins, strategy), null_model, norm=norm, random_state=random_state
     )
-    settings = evaluation.settings(bins, data.target, strategy, norm)
+    settings = evaluation.settings(bins, data.label, strategy, norm)
     kuiper = kuiper_test(data, None, null_model, random_state)
     grid = fine_grid(evaluation, data, data.predicted)
     combined = ordered_tests(evaluation, grid, kuiper.summary.p_value, (data, data.predicted))
@@ -230,7 +230,7 @@ def score_result(
     scores, weight, events = score_sums
     second = weight
     if data.weight is not None:
-        second = np.bincount(np.searchsorted(scores, data.predicted), data.second, scores.size)
+        second = np.bincount(np.searchsorted(scores, data.predicted), data.variance_weight, scores.size)
     numbers: Plain
     if null_model.binary:
         variance = second * scores * (1.0 - scores)
@@ -246,7 +246,7 @@ def score_result(
     return ScoreResult(
         **evaluation.common_fields("Calibration by score", {**settings, **used}, combined=combined),
         **numbers,
-        predicted=units.back(np.average(data.predicted, weights=data.first)),
+        predicted=units.back(np.average(data.predicted, weights=data.mean_weight)),
         observed=units.back(events.sum() / weight.sum()),
         kuiper=replace(estimate_of(summary, units.scale), value=walk.range * units.scale),
         kuiper_from=units.back(walk.highest_at),
@@ -278,7 +278,7 @@ def _event_fields(
 
 def _certain(compared: TargetData) -> CertainPredictions:
     """Count the rows with a probability of exactly 0 or 1; of aggregated rows their trials."""
-    times = compared.repeats()
+    times = compared.trials()
     zero, one = compared.predicted <= 0.0, compared.predicted >= 1.0
     events, non_events = compared.observed > 0, compared.observed < 1
     counted = (zero, zero & events, one, one & non_events, zero | one)
@@ -290,7 +290,7 @@ def _histogram(compared: TargetData) -> Histogram:
     edges = np.linspace(low, high, HISTOGRAM + 1)
     # Means of cells differ in their last digit with the order of their rows, and may lie on an edge.
     place = (HISTOGRAM * (compared.predicted - low) / (high - low or 1.0)).round(9)
-    rows = np.bincount(np.minimum(place, HISTOGRAM - 1).astype(int), compared.first, HISTOGRAM)
+    rows = np.bincount(np.minimum(place, HISTOGRAM - 1).astype(int), compared.mean_weight, HISTOGRAM)
     return Histogram(compared.units.back(edges).tolist(), rows.astype(float).tolist())
 
 

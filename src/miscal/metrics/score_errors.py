@@ -49,10 +49,10 @@ def score_bins(
     by_score = on is None  # other values are cut as the paper cuts them
     values, whole = data.predicted if on is None else on, numbered(bins)
     low, high = ends_of(range)
-    if by_score and data.target in MEANS:
+    if by_score and data.label in MEANS:
         bins = bins if whole else data.units.inside(given_edges(bins))
         low, high = data.units.inside(np.array([low, high])).tolist()
-    if not by_score or (data.target in MEANS and tuple(range) == UNIT):
+    if not by_score or (data.label in MEANS and tuple(range) == UNIT):
         low, high = span_of(values)
     weights: Any = {"weight": data.weight, "count": data.count, "apart": by_score}
     edges = edges_for(values, bins, strategy, low=low, high=high, **weights)
@@ -137,7 +137,7 @@ def expected_calibration_error(
 
 def quick_bins(data: TargetData, bins: Bins, strategy: str) -> int:
     """How many bins of equal support have edges and tally found in one pass: those of many plain rows, else none."""
-    one_pass = data.plain and data.binary and data.rows > MIN_ROWS_FOR_STRIPS and numbered(bins)
+    one_pass = data.is_unweighted and data.binary and data.rows > MIN_ROWS_FOR_STRIPS and numbered(bins)
     return max(int(bins), 0) if one_pass and strategy == "quantile" else 0  # type: ignore[arg-type]
 
 
@@ -354,7 +354,7 @@ def smooth_error(data: TargetData) -> float:
 
 def residual_mass(data: TargetData, steps: int) -> Array:
     """The residual mass on a grid, per unit of weight."""
-    weight = data.uneven
+    weight = data.kernel_weight
 
     def block_sums(start: int, stop: int) -> Array:
         result = np.zeros((steps + 1, 2))
@@ -392,7 +392,7 @@ def mean_kernel_calibration_error(
     """
     number("bandwidth", bandwidth, 0.0, above=True)
     pair = MetricInput(y_true, y_prob, sample_weight).pair(target)
-    weight, _ = pair.weights
+    weight, _ = pair.all_weights
     residual = (pair.predicted - pair.observed) * weight
     energy = laplacian_energy(pair.predicted, residual, float(bandwidth))
     return math.sqrt(max(energy, 0.0)) / float(weight.sum())

@@ -18,7 +18,7 @@ from miscal.data.arrays import Array, Plain
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction
-from miscal.data.target import TargetData, checked_events, outcome_pair, pair
+from miscal.data.target import TargetData, outcome_data, require_events, select_target
 from miscal.kernels.classes import class_residuals, draw_classes
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.field import by_field
@@ -198,8 +198,8 @@ def by_class(p: Predictions, spec: Any = None) -> ClassResult:
     if not isinstance(spec, Score):
         hint = "for one class at a time there is target=, such as by_variable(p, 'age', target=2)"
         raise refusal("must be Score(...)", "'spec'", got=repr(spec), hint=hint)
-    pools = _pools(checked_events(p, "by_class"), spec)
-    noise = choose_null(outcome_pair(p), spec.null, p.probability)
+    pools = _pools(require_events(p, "by_class"), spec)
+    noise = choose_null(outcome_data(p), spec.null, p.probability)
     errors = pools.errors(pools.residual_sums)
     drawn = pools.drawn_errors(noise)
     summary = summary_of_draws(float(errors.mean()), drawn.mean(axis=1), method=Method.SIMULATION)
@@ -253,7 +253,7 @@ class ClassPools:
 
     def drawn_errors(self, noise: NullModel) -> Array:
         """Errors of all classes in draws under the null, (draws, K)."""
-        matrix, weights = self.predictions.probability, outcome_pair(self.predictions)
+        matrix, weights = self.predictions.probability, outcome_data(self.predictions)
         if matrix.ndim == 1:
             matrix = np.stack([1.0 - matrix, matrix], axis=1)
         draws = int(min(DRAWS, max(FEWEST_DRAWS, ROW_DRAWS // weights.rows)))
@@ -263,7 +263,7 @@ class ClassPools:
 
         def drawn_block(start: int, stop: int) -> Array:
             out = np.zeros((stop - start, *self.weight.shape))
-            draw_classes(matrix, weights.uneven, self.codes, start, seed, out)
+            draw_classes(matrix, weights.kernel_weight, self.codes, start, seed, out)
             return self.errors(self.predicted - out)
 
         return np.concatenate(over_blocks(draws, drawn_block, DRAWS_A_BLOCK))
@@ -286,7 +286,7 @@ def _pools(p: Predictions, spec: Any) -> ClassPools:
     """In bins of each class's own probability."""
     codes, pools, tallies = np.empty((p.rows, p.n_classes), np.int32), [], []
     for k in range(p.n_classes):
-        compared = pair(p, k)
+        compared = select_target(p, k)
         pools.append(score_bins(compared, spec.bins, spec.strategy))
         codes[:, k] = pools[k].codes()
         tallies.append(mean_tally(compared, pools[k]))

@@ -15,7 +15,7 @@ from miscal.data.arrays import Array, Plain
 from miscal.data.checks import one_of, whole
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
-from miscal.data.target import TargetData, pair
+from miscal.data.target import TargetData, select_target
 from miscal.kernels.subpopulation import HIGH_AT, LOW_AT, PREDICTED, ROWS, TOTAL, WEIGHT
 from miscal.metrics.inputs import also_of_tables
 from miscal.metrics.score import POINTS, cumulative_curve
@@ -268,7 +268,7 @@ def by_subpopulation(
     names = [columns] if isinstance(columns, str) else list(p.columns if columns is None else columns)
     for name in names:
         p.columns.find(name)
-    compared = emphasised(pair(p, target), emphasis, rho)
+    compared = emphasised(select_target(p, target), emphasis, rho)
     fewest, needed = least_rows(compared, min_size, min_information)
     rows = ordered_by_score(compared, variance)
     request = SubpopulationRequest(p.columns, names, p.rows, None, nominal, fewest, needed, random_state)
@@ -290,7 +290,7 @@ def by_subpopulation(
         "columns": names, "subpopulations": _asked_words(subpopulations), "simulations": draws,
         "min_size": int(min_size), "min_information": float(min_information), "emphasis": emphasis,
         "rho": float(rho), "variance": variance, "random_state": random_state,
-        "null": str(chosen.null), "target": compared.target, "draws": noise.summary.draws,
+        "null": str(chosen.null), "target": compared.label, "draws": noise.summary.draws,
     }  # fmt: skip
     method = _method_words(chosen, noise)
     # Exposure alone is no weight.

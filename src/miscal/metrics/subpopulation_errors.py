@@ -263,7 +263,7 @@ def ordered_by_score(compared: TargetData, variance: str) -> Ordered:
     if compared.binary:
         return ordered(compared)
     formula = PAPER if variance == "paper" else CORRECTED
-    return ordered_real(compared.predicted, compared.observed, compared.first, formula)
+    return ordered_real(compared.predicted, compared.observed, compared.mean_weight, formula)
 
 
 def warn_of_infinite(values: Array, *, binary: bool = True) -> None:
@@ -338,9 +338,9 @@ def emphasised(pair: TargetData, emphasis: str | None, rho: float) -> TargetData
         return pair
     one_of("emphasis", emphasis, (*PROPORTIONAL, "low_prevalence"))
     if not pair.binary:
-        raise refusal("is for binary responses", "'emphasis'", got=f"the response is {pair.target!r}")
+        raise refusal("is for binary responses", "'emphasis'", got=f"the response is {pair.label!r}")
     if emphasis in PROPORTIONAL:
         extra = proportional_weights(pair.predicted, rho=rho, regularise=PROPORTIONAL[emphasis])
     else:
-        extra = low_prevalence_weights(pair.observed, pair.first)
-    return replace(pair, weight=pair.sampling * extra)
+        extra = low_prevalence_weights(pair.observed, pair.mean_weight)
+    return replace(pair, weight=pair.sampling_weight * extra)

@@ -16,7 +16,7 @@ from miscal.codes.inference import MethodNote
 from miscal.data.arrays import Array, Plain
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
-from miscal.data.target import TargetData, pair
+from miscal.data.target import TargetData, select_target
 from miscal.kernels.sorting import distinct_up_to
 from miscal.metrics.cell_evaluation import (
     CellEvaluation,
@@ -186,7 +186,7 @@ def by_variable(
     >>> miscal.by_variable(p, "age").p_value < 0.01
     True
     """
-    data = pair(p, target)
+    data = select_target(p, target)
     options: Plain = {"bins": bins, "strategy": strategy, "norm": norm, "random_state": random_state}
     return measure_variable(
         data, choose_null(data, null), named_columns(p.columns, variable), curve=curve, **options
@@ -220,7 +220,7 @@ def measure_variable(
         range_pooling(column, bins, strategy, weight=data.weight, count=data.count) for column in columns
     ]
     evaluation = evaluate_cells(data, crossed(parts), null_model, norm=norm, random_state=random_state)
-    settings = evaluation.settings(bins, data.target, strategy, norm)
+    settings = evaluation.settings(bins, data.label, strategy, norm)
     names = [column.name for column in columns]
     if len(columns) != 1 or columns[0].nominal:
         return variable_result(evaluation, names, settings, combined=category_tests(evaluation))
@@ -296,7 +296,7 @@ def variable_result(
 def density_of(values: Array, data: TargetData, *, integer: bool) -> Histogram:
     """Share of weight in equally wide bars over the middle 98% of the values: what the plot shows beneath."""
     known = ~np.isnan(values)
-    weight, values = data.weights[0][known], values[known]
+    weight, values = data.all_weights[0][known], values[known]
     with np.errstate(over="ignore", invalid="ignore"):  # of values as far apart as numbers get
         low, high = np.quantile(values, [0.01, 0.99]).tolist()
     if not (low + (high - low) / BARS > low and high - low < np.inf):  # no room for bars between the two

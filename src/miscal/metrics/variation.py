@@ -11,7 +11,7 @@ from miscal.codes.inference import Method, MethodNote, Null
 from miscal.data.arrays import Array, Plain
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
-from miscal.data.target import checked_events, outcome_pair
+from miscal.data.target import outcome_data, require_events
 from miscal.metrics.inputs import MetricInput, Norm, aggregate, also_of_tables, bins_asked
 from miscal.metrics.rank_sums import (
     Ranked,
@@ -231,9 +231,9 @@ def by_variation(
         raise refusal(
             requirement, "'target'", got=f"it is {target!r}", hint="confidence is variation='confidence'"
         )
-    rows = ranked(checked_events(p, "by_variation"), measure, bins, strategy, range)
+    rows = ranked(require_events(p, "by_variation"), measure, bins, strategy, range)
     sums = rank_sums(rows)
-    noise = choose_null(outcome_pair(p), null, p.probability)
+    noise = choose_null(outcome_data(p), null, p.probability)
     drawn = _draws(rows, sums, noise, random_state)
     table = _table(sums, measure, drawn)
     filled = sums.weight > 0
@@ -270,7 +270,7 @@ def _draws(rows: Ranked, sums: RankSums, noise: NullModel, random_state: int) ->
     shares, size, weight, count = (part[filled] for part in parts)
     p, measure = rows.predictions, rows.measure
     residual = slope = None
-    few = few_clusters(outcome_pair(p), 0.5 * DRAWS * p.n_classes)
+    few = few_clusters(outcome_data(p), 0.5 * DRAWS * p.n_classes)
     clustered = few and not noise.outcome_weights
     if noise.null == Null.RESIDUAL and not clustered:
         residuals = group_residuals(rows)[:, filled]
@@ -286,7 +286,7 @@ def _draws(rows: Ranked, sums: RankSums, noise: NullModel, random_state: int) ->
     if p.cluster is None or not clustered:
         return null_variations(shares, size, variation, DRAWS, random_state, residual, slope)
     ranks = ranked_rows(rows, 0, p.rows)
-    row_weight = outcome_pair(p).sampling
+    row_weight = outcome_data(p).sampling_weight
     place = np.searchsorted(filled, ranks.place)
     return variation(
         clustered_rank_shares(ranks.shares, ranks.rank, place, row_weight, p.cluster, DRAWS, random_state)

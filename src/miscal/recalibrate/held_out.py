@@ -19,7 +19,7 @@ from miscal.data.arrays import Array, Floats, Plain
 from miscal.data.columns import Column, Columns, column
 from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
-from miscal.data.target import TargetData, pair
+from miscal.data.target import TargetData, select_target
 from miscal.metrics.inputs import aggregate
 from miscal.metrics.losses import area_under_curve, brier_score, pooled_scores
 from miscal.metrics.score_errors import expected_calibration_error
@@ -288,7 +288,7 @@ def _scores_and_errors(
     """Summary metrics, and the error by each audited column."""
     probability = held_out[:, 1] if rows.n_classes == 2 else _normalised(held_out)
     recalibrated = rows.with_probability(probability)
-    target = pair(recalibrated)
+    target = select_target(recalibrated)
     scale = target.units.scale
     if rows.response == Response.BINARY:
         weight, events = pooled_scores(target)[1:]

@@ -131,7 +131,7 @@ def _from_grid(model: Recalibrator, rows: GatheredRows, opening: Any, roles: Col
         return {"how": "bins"}
     cells = grid_rows(grid)
     # The public way to fit: every check, and the state that JSON carries, come from it.
-    model.fit(cells.predicted, cells.observed, sample_weight=cells.first)
+    model.fit(cells.predicted, cells.observed, sample_weight=cells.mean_weight)
     share = float(grid.weight.max() / grid.weight.sum())
     return {"how": "grid", "cells": int(np.count_nonzero(grid.weight)), "largest_share": share}
 

@@ -169,7 +169,7 @@ def cell_p_values(sums: CellSums, settings: CellTestSettings, draws: int = CELL_
         # A cell of very many rows gets fewer draws: a p-value at the end of its scale is then larger, never smaller.
         size = np.maximum(np.diff(rows.offsets)[small], 1)
         max_draws = np.clip(ROW_DRAWS // size, 99, draws)
-        values = rows.sampling, np.zeros(rows.rows), rows.predicted, rows.repeats()
+        values = rows.sampling_weight, np.zeros(rows.rows), rows.predicted, rows.trials()
         observed, slack = sums.observed[small], 1e-12 * sums.weight[small]
         ends = observed + slack, observed - slack
         below, above, n_draws = simulated_tail_counts(
@@ -205,7 +205,7 @@ def _test_equal_weights(
     if rows is not None and exact.any():
         small, counts = cells[exact], events[exact].astype(np.int64)
         lower, upper = np.empty((2, small.size))
-        exact_tails(rows.offsets, rows.predicted, rows.repeats(), counts, small, lower, upper)
+        exact_tails(rows.offsets, rows.predicted, rows.trials(), counts, small, lower, upper)
         p_value[small], method[small] = two_sided(lower, upper), Method.EXACT
     large = cells[~exact]
     units = events, chosen.predicted / scale, chosen.variance / scale**2, size

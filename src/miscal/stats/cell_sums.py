@@ -95,13 +95,13 @@ class CellRows(TargetData):
 
     def rarer_events(self) -> Floats:
         """Number of observed outcomes of the rarer side in each cell."""
-        codes, times = self.codes(), self.repeats().astype(np.float64)
+        codes, times = self.codes(), self.trials().astype(np.float64)
         events = np.bincount(codes, times * self.observed, self.cells)
         return np.asarray(np.minimum(events, np.bincount(codes, times, self.cells) - events))
 
     def residuals(self) -> Floats:
         """Give w(y - p) of each row."""
-        return (self.observed - self.predicted) * self.sampling
+        return (self.observed - self.predicted) * self.sampling_weight
 
 
 @dataclass(frozen=True)
@@ -188,6 +188,10 @@ def effective_events(sums: CellSums) -> Floats:
 
 def effective_events_of(target: TargetData) -> float:
     """Give what `effective_events` gives, of all rows together; of outcomes that are no events, rows as informative."""
-    mean = float(np.average(target.predicted, weights=target.first)) if target.rows and target.binary else 0.5
-    size = float(target.weights[0].sum()) ** 2 / max(float(target.weights[1].sum()), 1e-300)
+    mean = (
+        float(np.average(target.predicted, weights=target.mean_weight))
+        if target.rows and target.binary
+        else 0.5
+    )
+    size = float(target.all_weights[0].sum()) ** 2 / max(float(target.all_weights[1].sum()), 1e-300)
     return min(mean, 1.0 - mean) * size

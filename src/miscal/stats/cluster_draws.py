@@ -118,7 +118,7 @@ class ClusterDraws:
     ) -> "ClusterDraws":
         """Draws of rows, and of their cells."""
         assert rows.cluster is not None
-        weight, threshold = rows.sampling, special.ndtri(rows.predicted)
+        weight, threshold = rows.sampling_weight, special.ndtri(rows.predicted)
         latent = LatentOutcomes.of(rows.cluster, (rows.predicted, rows.observed, weight), threshold, seed)
         return cls(threshold.astype(np.float32), rows.predicted, weight, latent, mean, offsets)
 

@@ -76,8 +76,10 @@ def total_half_width(target: TargetData, expected: Floats) -> float:
     residual = target.observed - expected
     if target.cluster is None:
         squares = residual * residual
-        return NORMAL_95 * math.sqrt(np.sum(squares if target.second is None else squares * target.second))
-    residual = target.weighed(residual)
+        return NORMAL_95 * math.sqrt(
+            np.sum(squares if target.variance_weight is None else squares * target.variance_weight)
+        )
+    residual = target.weighted(residual)
     cluster_sums = np.bincount(target.cluster, residual)[np.bincount(target.cluster) > 0]
     # Few clusters: Student's t, and no less noise than rows that have nothing to do with each other would have.
     freedom = max(cluster_sums.size - 1.0, 1.0)

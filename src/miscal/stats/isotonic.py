@@ -26,7 +26,7 @@ def cross_fitted_score(target: TargetData, random_state: int = 0) -> Floats:
     >>> bool(np.abs(cross_fitted_score(TargetData(score, observed)).mean() - 0.2) < 0.01)
     True
     """
-    weight = target.weights[0]
+    weight = target.all_weights[0]
     events_of_rows = weight * target.observed
     fold = assign_folds(target.rows, FOLDS, cluster=target.cluster, random_state=random_state)
     answer = target.predicted.copy()
@@ -45,9 +45,9 @@ def cross_fitted_score(target: TargetData, random_state: int = 0) -> Floats:
 def smoothed_isotonic_rates(target: TargetData) -> Floats:
     """The isotonic map of the score, its steps pulled towards the score by half an event so that no rate is 0 or 1."""
     levels, places = np.unique(target.predicted, return_inverse=True)
-    first = target.weights[0]
+    first = target.all_weights[0]
     mass = np.bincount(places, first)
-    size = mass if target.weight is None else mass**2 / np.bincount(places, target.second)
+    size = mass if target.weight is None else mass**2 / np.bincount(places, target.variance_weight)
     rates = _isotonic(levels, mass, np.bincount(places, first * target.observed))
     step = np.cumsum(np.diff(rates, prepend=rates[:1]) != 0.0)
     trials = np.bincount(step, size)[step]

@@ -158,6 +158,6 @@ def simulated_kuiper(value: float, rows: CellRows, settings: CellTestSettings, d
     """
     steps, method = residual_draws(rows, settings, draws)
     all_rows = np.arange(rows.rows, dtype=np.int32), np.array([0, rows.rows])
-    walk = rows.codes().astype(float), all_rows, 1.0 / rows.sampling.sum(keepdims=True)
+    walk = rows.codes().astype(float), all_rows, 1.0 / rows.sampling_weight.sum(keepdims=True)
     block = 64 if method is Method.CLUSTER_DRAWS else 50  # whole chunks of draws by cluster
     return max_statistic_p(value, partial(widest_ranges, *walk, steps), draws, block=block, method=method)

@@ -186,7 +186,7 @@ def _sign_flip_draws(
 
 def _row_outcome_draws(rows: CellRows, seed: np.uint64) -> Block:
     """Draws of every row's outcome."""
-    weight, repeats, codes = rows.sampling, rows.repeats(), rows.codes()
+    weight, repeats, codes = rows.sampling_weight, rows.trials(), rows.codes()
     # By content: the order of the table moves no draw.
     order = np.lexsort((repeats, weight, rows.predicted, codes))
     order = np.repeat(order, repeats[order])
@@ -298,7 +298,7 @@ class ResidualDraws:
     @classmethod
     def of(cls, target: TargetData, flips: bool, seed: np.uint64, scale: float = 1.0) -> "ResidualDraws":
         """The rows of a pair; weights are divided by `scale`."""
-        weight, predicted, trials = target.sampling / scale, target.predicted, target.count
+        weight, predicted, trials = target.sampling_weight / scale, target.predicted, target.count
         if not flips:
             return cls((1.0 - predicted) * weight, -predicted * weight, predicted, trials, None, seed)
         residual, unit = weight * (target.observed - predicted), target.cluster

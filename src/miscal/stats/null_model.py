@@ -50,7 +50,7 @@ class ResidualVariance:
     def of(cls, target: TargetData) -> "ResidualVariance":
         """As the rows of a pair show it; rows of one cluster and one prediction are parts of one."""
         predicted, residual = target.predicted, target.observed - target.predicted
-        first, second = target.weights
+        first, second = target.all_weights
         squares = second * residual**2
         if target.cluster is not None:
             order = np.lexsort((predicted, target.cluster))
@@ -65,11 +65,11 @@ class ResidualVariance:
         borders = np.unique(np.quantile(predicted, np.linspace(0.0, 1.0, max_bins + 1)[1:-1]))
         bins = np.searchsorted(borders, predicted)
         squares = np.bincount(bins, squares, borders.size + 1)
-        size = np.bincount(bins, first if target.exposed else second, borders.size + 1)
+        size = np.bincount(bins, first if target.weight_is_exposure else second, borders.size + 1)
         all_squares = squares.sum()
         overall = all_squares / max(size.sum(), 1e-300)
         values = np.where(size > 0.0, squares / np.where(size > 0.0, size, 1.0), overall)
-        by_prediction = cls(borders, values, target.exposed)
+        by_prediction = cls(borders, values, target.weight_is_exposure)
         mean = np.average(predicted, weights=first)
         same_prediction = by_prediction.of_sum(mean, first.sum(), second.sum())
         return replace(
@@ -230,10 +230,10 @@ def outcome_sampling_null(sums: CellSums) -> NullModel:
 
 def _rows_as_cells(target: TargetData) -> CellSums:
     """Every row as a cell."""
-    first, second = target.weights
+    first, second = target.all_weights
     residual2 = second * (target.observed - target.predicted) ** 2
     return CellSums(
-        target.repeats().astype(float),
+        target.trials().astype(float),
         first,
         second,
         first * target.predicted,

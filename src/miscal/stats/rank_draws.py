@@ -116,5 +116,5 @@ def sign_groups(rows: int, cluster: Array | None, values: int) -> Array:
 
 def residual_weight(weights: TargetData) -> Array:
     """Weights of residuals; repetitions of a row are independent of each other unless a cluster holds them together."""
-    alone = weights.second is not None and weights.cluster is None
-    return np.sqrt(weights.weights[1]) if alone else weights.uneven
+    alone = weights.variance_weight is not None and weights.cluster is None
+    return np.sqrt(weights.all_weights[1]) if alone else weights.kernel_weight

@@ -46,7 +46,7 @@ class ClusterBlocks(NamedTuple):
 
 def cluster_blocks(rows: CellRows) -> ClusterBlocks:
     """Sum residuals over each cluster within each cell; without clusters each row is its own."""
-    residual, trials = rows.residuals(), rows.repeats()
+    residual, trials = rows.residuals(), rows.trials()
     if rows.cluster is None:  # of a row that stands for several alike trials each is independent
         ends = np.append(0, np.cumsum(trials))
         return ClusterBlocks(ends[rows.offsets], np.repeat(residual, trials), np.arange(ends[-1]))
@@ -145,7 +145,7 @@ ALL_ROWS = slice(None)
 def weighted_residuals(target: TargetData, rows: Any) -> Array:
     """w(y - p) of some rows."""
     residual = target.observed[rows] - target.predicted[rows]
-    return np.asarray(residual if target.first is None else residual * target.first[rows])
+    return np.asarray(residual if target.mean_weight is None else residual * target.mean_weight[rows])
 
 
 def clustered_sum(target: TargetData, rows: Any = ALL_ROWS, lever: Any = 1.0) -> tuple[float, float]:

@@ -64,8 +64,8 @@ def node_deviations(target: TargetData, steps: int, null: Null) -> Array:
     predicted = target.predicted
     spread = (target.observed - predicted) ** 2 if null == Null.RESIDUAL else predicted * (1.0 - predicted)
     node = np.rint(predicted * steps).astype(np.int64)
-    variance = np.bincount(node, spread * target.weights[1], steps + 1)
-    return np.sqrt(variance) / max(float(target.weights[0].sum()), 1e-300)
+    variance = np.bincount(node, spread * target.all_weights[1], steps + 1)
+    return np.sqrt(variance) / max(float(target.all_weights[0].sum()), 1e-300)
 
 
 def spectrum_of(residual: Array) -> Array:

@@ -153,7 +153,7 @@ def _finding(target: JudgedTarget, tested: TestedSegment, real: bool, shrunken: 
         score_ranges=score_ranges,
         condition=tuple(tested.conjunction.to_dict()),
         definition=tested.conjunction.words() if segment.needs_definition else None,
-        response=context.raw.target if context.raw.target in MEANS else "",
+        response=context.raw.label if context.raw.label in MEANS else "",
         decided=tuple(map(units.back, judgement.decisive_row)),
     )
 
@@ -210,7 +210,7 @@ def _cluster_selection_bias(
     target, members = context.raw, segment.members
     assert target.cluster is not None
     cluster, residual = target.cluster[members], weighted_residuals(target, members)
-    size = np.bincount(cluster, None if target.first is None else target.first[members])
+    size = np.bincount(cluster, None if target.mean_weight is None else target.mean_weight[members])
     total = size.sum()
     sums, share = np.bincount(cluster, residual)[size > 0], size[size > 0] / total
     squares = np.sum((sums - sums.sum() * share) ** 2)

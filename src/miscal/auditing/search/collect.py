@@ -104,7 +104,7 @@ def search_target(
         score_grid=score_grid(target_data),
     )
     release_memory(target_data.rows)
-    score_column = options.score_column if target_data.target == "positive" else None
+    score_column = options.score_column if target_data.label == "positive" else None
     search = TargetSearch(target, scope, context, score, fine_sums(target_data), score_column)
     columns, shape_tests = [], {}
     curve_sample = curve_rows(target_data.rows, options.random_state)

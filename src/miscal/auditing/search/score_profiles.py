@@ -27,7 +27,9 @@ def profiles_of_codes(context: SearchContext, codes: Array, n_cells: int) -> Raw
     grid = context.score_grid
     crossed = codes.astype(np.int32) * np.int32(grid.n_cells) + grid.codes
     pooling = LevelPooling(crossed, Numbered(n_cells * grid.n_cells))
-    means_suffice = context.raw.plain and context.raw.binary and context.null_model.null == Null.BERNOULLI
+    means_suffice = (
+        context.raw.is_unweighted and context.raw.binary and context.null_model.null == Null.BERNOULLI
+    )
     count = mean_tally if means_suffice else tally
     profiles = RawAndRecalibrated(
         profile_of_tally(count(context.raw, pooling), context),

@@ -159,7 +159,7 @@ def _rare_clusters(target: TargetData, tail: ScoreTail, min_probability: float =
     probability, rare = target.predicted[inside], target.observed[inside]
     if tail.upper:
         probability, rare = 1.0 - probability, 1.0 - rare
-    probability = np.maximum(probability, min_probability) * target.repeats()[inside]
+    probability = np.maximum(probability, min_probability) * target.trials()[inside]
     _, cluster = np.unique(target.cluster[inside], return_inverse=True)
     any_rare = np.minimum(np.bincount(cluster, probability), 1.0)
     observed = np.count_nonzero(np.bincount(cluster, rare > 0))

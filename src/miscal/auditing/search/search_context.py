@@ -102,13 +102,13 @@ class SearchContext:
     @cached_property
     def effective_share(self) -> float:
         """Rows of equal weight that would be as informative, for each row (Kish)."""
-        mean_weight, variance_weight = self.raw.weights
+        mean_weight, variance_weight = self.raw.all_weights
         return float(mean_weight.sum() ** 2 / max(variance_weight.sum() * mean_weight.size, 1e-300))
 
     @cached_property
     def table_weight(self) -> Array:
         """Weight of the table's rows that each row stands for."""
-        return self.raw.weights[0] * self.sampling_ratio
+        return self.raw.all_weights[0] * self.sampling_ratio
 
     def largest_residuals(self, segments: Sequence[Any]) -> Array:
         """Weight, prediction and outcome of the row with the largest residual of each segment, (segments, 3)."""
@@ -120,7 +120,7 @@ class SearchContext:
             for members in (segment.members for segment in segments)
         ]
         return np.stack(
-            [raw.weights[0][row_numbers], raw.predicted[row_numbers], raw.observed[row_numbers]], axis=1
+            [raw.all_weights[0][row_numbers], raw.predicted[row_numbers], raw.observed[row_numbers]], axis=1
         )
 
     # The variance of a segment's sum.
