@@ -61,7 +61,11 @@ def _block_rows(n_cells: int) -> int:
 def mean_tally(target_data: TargetData, pooling: Pooling) -> Tally:
     """As `tally`, but only weight, predicted and observed: several times faster, and enough for point estimates."""
     if not (target_data.is_unweighted and target_data.binary):
-        return tally(target_data, pooling) if target_data.has_whole_weights else _weighted_means(target_data, pooling)
+        return (
+            tally(target_data, pooling)
+            if target_data.has_whole_weights
+            else _weighted_means(target_data, pooling)
+        )
     cells = pooling.cells
     if not isinstance(pooling, BinPooling) or pooling.cells.missing or cells.count > SMALL:
         return mean_tally_of(coded_sums(target_data, pooling.codes, cells.count), cells)

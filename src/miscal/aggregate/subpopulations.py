@@ -87,7 +87,9 @@ def ordered(pair: TargetData) -> Ordered:
     np.negative(signed, out=signed, where=pair.observed[order] == 0)
     if pair.mean_weight is None or pair.variance_weight is None:
         return Ordered(order, signed, EMPTY, EMPTY, EMPTY, EMPTY)
-    first, second, largest = (values[order] for values in (pair.mean_weight, pair.variance_weight, pair.sampling_weight))
+    first, second, largest = (
+        values[order] for values in (pair.mean_weight, pair.variance_weight, pair.sampling_weight)
+    )
     return Ordered(order, signed, EMPTY, first, second, largest)
 
 

@@ -323,6 +323,6 @@ def _table(pools: ClassPools, errors: Array, drawn: Array, noise: NullModel) -> 
         "p_adjusted": adjusted,
         "worst": [cells.labels()[place] for cells, place in zip(pools.cells, worst, strict=True)],
         "worst_gap": worst_off / np.maximum(worst_weight, math.ulp(0.0)),
-        "kuiper": [kuiper_statistic(pair(p, k)) for k in range(p.n_classes)],
+        "kuiper": [kuiper_statistic(select_target(p, k)) for k in range(p.n_classes)],
     }
     return Table(columns)
