@@ -105,7 +105,7 @@ def test_computed_p_values_and_intervals_are_seen(source: str, number: int) -> N
 
 
 # Points of a curve that are compared, where they lie between the ends of a variable.
-NOT_INFERENCE = {"np.quantile(values, np.linspace(0.025, 0.975, POINTS))"}
+NOT_INFERENCE = "np.quantile(values, np.linspace(0.025, 0.975, "
 
 
 def test_p_values_and_intervals_are_made_in_one_folder() -> None:
@@ -114,7 +114,8 @@ def test_p_values_and_intervals_are_made_in_one_folder() -> None:
         name = path.relative_to(LIBRARY)
         if name.parts[0] in ("stats", "kernels"):
             continue
-        expressions = set(inferred(path.read_text(encoding="utf-8"))) - NOT_INFERENCE
+        candidates = inferred(path.read_text(encoding="utf-8"))
+        expressions = {expression for expression in candidates if not expression.startswith(NOT_INFERENCE)}
         if expressions:
             computed[name.as_posix()] = expressions
     assert computed == {}
