@@ -59,7 +59,7 @@ def test_a_planted_region_is_first_and_said_in_its_units(audited):
     first = audited.findings[0]
     assert first.real
     assert first.levels == ("R3",)
-    said = r"Region R3: 0\.1\d+ predicted, 0\.2\d+ happened, \d+ more claims observed than predicted.*ratio (1\.\d+)\."
+    said = r"Region R3: 0\.1\d+ predicted, 0\.2\d+ happened, \d+ more claims observed than predicted.*A/E (1\.\d+)\."
     found = re.match(said, str(first))
     assert found is not None
     assert float(found[1]) == pytest.approx(first.observed / first.predicted, abs=0.005)
@@ -167,7 +167,7 @@ def test_the_page_has_no_word_of_events(audited, tmp_path):
     assert not re.search(r"\d% (predicted|happened)", text)
     assert "356 more claims" not in text or "observed than predicted" in text
     assert "--prediction rate --response count --exposure years" in text
-    assert "actual / expected" in page
+    assert "actual over expected" in page
     for said in (audited.to_markdown(), repr(audited)):
         assert "% predicted" not in said
         assert "points" not in said
