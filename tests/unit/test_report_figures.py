@@ -304,7 +304,7 @@ def test_running_totals_share_one_scale_in_deviations() -> None:
         figure = cumulative(walk_of(walk), reach)
         assert "standard errors" in figure.svg
         assert figure.table["running_total"] == walk["y"]  # the data stay shares of the rows
-        points = next(e for e in parsed(figure).iter("polyline") if "walk" in e.attrib["class"]).attrib["points"]
+        points = next(e for e in parsed(figure).iter("polyline") if "differences" in e.attrib["class"]).attrib["points"]
         first, last = (float(points.split()[k].split(",")[1]) for k in (0, -1))
         ends.append(first - last)
     assert ends[0] == pytest.approx(-10 * ends[1], abs=2.0)

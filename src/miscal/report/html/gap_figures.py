@@ -54,8 +54,8 @@ def reliability(score: ResultView) -> Figure:
     density = np.where(wide > 0.25, bins.size / np.maximum(wide, 0.25), 0.0)
     chart.bars(low, high, density, 382.0, 52.0)
     chart.bottom(label, write, y=382.0)
-    said = f"{bins.summary('bin')} On the diagonal ({kind} axes) the observed rate equals the predicted rate."
-    return Figure("reliability", title, said, (480.0, 424.0), chart.marks, bins.table())
+    description = f"{bins.summary('bin')} On the diagonal ({kind} axes) the observed rate equals the predicted rate."
+    return Figure("reliability", title, description, (480.0, 424.0), chart.marks, bins.table())
 
 
 def gap_card(finding: Finding) -> Figure:
@@ -68,44 +68,44 @@ def gap_card(finding: Finding) -> Figure:
     predicted, observed, (low, high) = finding.predicted, finding.observed, finding.interval
     if math.isnan(predicted + observed):
         return Figure("gap", title, "There is nothing to draw.", (320.0, 66.0))
-    ranges = sorted(finding.score_ranges, key=lambda one: -one.low)
-    places: Sequence[Finding | ScoreRange] = ranges or [finding]
+    ranges = sorted(finding.score_ranges, key=lambda score_range: -score_range.low)
+    lines: Sequence[Finding | ScoreRange] = ranges or [finding]
     around = (math.nan, math.nan) if ranges else (predicted - high, predicted - low)
-    beyond = bool(ranges) or (finding.real and not low <= 0 <= high)
-    bottom = 22.0 + 34.0 * len(places)
+    significant = bool(ranges) or (finding.real and not low <= 0 <= high)
+    bottom = 22.0 + 34.0 * len(lines)
     shown = around if wording.means() else np.clip(around, 0.0, 1.0)
-    ends = nice([(one.predicted, one.observed) for one in places], shown)
-    chart = Chart(Scale(*ends, 10.0, 310.0), Scale(0.0, len(places), 22.0, bottom))
+    ends = nice([(line.predicted, line.observed) for line in lines], shown)
+    chart = Chart(Scale(*ends, 10.0, 310.0), Scale(0.0, len(lines), 22.0, bottom))
     chart.rows((), marks.rates)
-    for row, one in enumerate(places):
-        ring, dot = one.predicted, one.observed
-        said = "○ predicted\u2003● observed"
-        if isinstance(one, ScoreRange):
-            said = f"{one.words}: {both(ring, dot)}"
-        chart.say(14.0, 24.0 + 34.0 * row, said, "hint")
+    for row, line in enumerate(lines):
+        ring, dot = line.predicted, line.observed
+        label = "○ predicted\u2003● observed"
+        if isinstance(line, ScoreRange):
+            label = f"{line.words}: {both(ring, dot)}"
+        chart.say(14.0, 24.0 + 34.0 * row, label, "hint")
         tips = f"{wording.percent(ring)} predicted", f"{wording.percent(dot)} observed"
-        chart.pair(row, ring, dot, around, way(ring - dot, beyond), tips)
+        chart.pair(row, ring, dot, around, way(ring - dot, significant), tips)
     description = finding.shape or f"{both(predicted, observed)}, gap {wording.points(predicted - observed)}"
     return Figure("gap", title, f"{description}.", (320.0, bottom + 22), chart.marks)
 
 
-def gap_pairs(places: Sequence[SegmentRepair]) -> Figure:
+def gap_pairs(segments: Sequence[SegmentRepair]) -> Figure:
     """Draw the gap of each segment before (ring) and after (dot, with its simultaneous interval) on one axis."""
-    known = (place for place in places if not np.isnan(np.fmax(place.before.gap, place.after.gap)))
+    known = (s for s in segments if not np.isnan(np.fmax(s.before.gap, s.after.gap)))
     # Unresolved and new segments first, so that a short list does not hide them.
-    shown = sorted(known, key=lambda place: (*wording.LEFT_FIRST, place.verdict).index(place.verdict))[:15]
+    shown = sorted(known, key=lambda s: (*wording.LEFT_FIRST, s.verdict).index(s.verdict))[:15]
     bottom = 36.0 + 34.0 * len(shown)
-    ends = nice([(place.before.gap, place.after.gap) for place in shown], 0.0)
+    ends = nice([(segment.before.gap, segment.after.gap) for segment in shown], 0.0)
     chart = Chart(Scale(*ends, 16.0, 464.0), Scale(0.0, len(shown), 36.0, bottom))
     chart.rows((), marks.signed_points)
     chart.say(16, 16, "○ before\u2003● after, with 95% CI (grey: not significant)")
-    for row, place in enumerate(shown):
-        before, after, (low, high) = place.before.gap, place.after.gap, place.after.interval
+    for row, segment in enumerate(shown):
+        before, after, (low, high) = segment.before.gap, segment.after.gap, segment.after.interval
         tips = f"before: {wording.points(before)}", f"after: {wording.points(after)}"
         chart.pair(row, before, after, (low, high), way(after, not low <= 0.0 <= high), tips)
-        resolution = wording.RESOLUTION.get(place.verdict, place.verdict)
-        chart.say(16, chart.y(row) + 9, f"{ellipsis(place.where, 46)}: {resolution}")
-    note = f"{len(shown)} of {len(places):,} segments." if len(shown) < len(places) else ""
+        resolution = wording.RESOLUTION.get(segment.verdict, segment.verdict)
+        chart.say(16, chart.y(row) + 9, f"{ellipsis(segment.where, 46)}: {resolution}")
+    note = f"{len(shown)} of {len(segments):,} segments." if len(shown) < len(segments) else ""
     title = "Predicted minus observed, before and after recalibration"
-    said = wording.became([place.verdict for place in places])
-    return Figure("repair", title, said, (480.0, bottom + 26), chart.marks, note=note)
+    description = wording.became([segment.verdict for segment in segments])
+    return Figure("repair", title, description, (480.0, bottom + 26), chart.marks, note=note)

@@ -1,7 +1,7 @@
-"""What every figure is drawn with: scales, marks styled by class alone, and a chart that places marks by their data.
+"""Scales, marks and charts of all figures of the report.
 
-Colours live in the page's style sheet, so that light, dark and print need no second drawing; no mark carries a style
-attribute, which the page's content-security policy would refuse.
+A chart positions marks by their data. A mark has a class and never a style attribute, which the content-security policy
+of the report would block: colours are in the style sheet, so that light, dark and print share one drawing.
 """
 
 import math
@@ -21,15 +21,21 @@ from miscal.report.values import Data, Ends, Floats
 
 MANY = 60  # cells from which on dots are small
 Writer = Callable[[float], str]
-Places = tuple[np.ndarray, np.ndarray]  # across and up, or low and high, in the data's own numbers
+Points = tuple[np.ndarray, np.ndarray]  # x and y, or low and high, in the units of the data
 
 
 @dataclass(frozen=True)
 class Scale:
     """A linear map from [low, high] of the data to [start, end] in pixels; what lies outside is moved to the end.
 
-    On another scale a figure draws values that are turned into it, says where its ticks may stand, those that matter
-    most first, and turns them back.
+    Attributes
+    ----------
+    low, high : float
+        The domain.
+    start, end : float
+        The pixels of its ends.
+    tick_values : sequence of float
+        Where ticks may stand, most important first, for a scale on which round values are not evenly spaced.
 
     Examples
     --------
@@ -41,7 +47,7 @@ class Scale:
     high: float
     start: float
     end: float
-    places: Sequence[float] = ()
+    tick_values: Sequence[float] = ()
 
     def __call__(self, values: ArrayLike) -> Any:
         """The values' pixels, or one value's."""
@@ -57,13 +63,13 @@ class Scale:
         """
         if not self.high > self.low:
             return [self.low]
-        kept: list[float] = []
-        for tick in self.places:
-            apart = all(abs(self(tick) - self(other)) >= spacing for other in kept)
-            if apart and self.low <= tick <= self.high:
-                kept.append(tick)
-        if kept:
-            return kept
+        ticks: list[float] = []
+        for tick in self.tick_values:
+            has_space = all(abs(self(tick) - self(other)) >= spacing for other in ticks)
+            if has_space and self.low <= tick <= self.high:
+                ticks.append(tick)
+        if ticks:
+            return ticks
         step = _step(self.low, self.high, max(2, int(abs(self.end - self.start) / spacing)))
         first = math.ceil(self.low / step - 1e-9)
         last = math.floor(self.high / step + 1e-9)
@@ -85,9 +91,9 @@ def nice(*arrays: ArrayLike) -> Ends:
     >>> nice([0.03, 0.47]), nice(0.31, 0.4), nice(0.31, 0.4, 0.0), nice(np.nan)
     ((0.0, 0.5), (0.3, 0.4), (0.0, 0.4), (0.0, 1.0))
     """
-    every = np.concatenate([np.ravel(array) for array in arrays])
-    every = every[np.isfinite(every)]
-    low, high = (every.min(), every.max()) if len(every) else (0.0, 1.0)
+    values = np.concatenate([np.ravel(array) for array in arrays])
+    values = values[np.isfinite(values)]
+    low, high = (values.min(), values.max()) if len(values) else (0.0, 1.0)
     if 0 < low < high / 2:
         low = 0.0
     if not high - low > 1e-9 * max(abs(high), 1e-3):  # rounding, of gaps that are all 0
@@ -141,8 +147,8 @@ def pixel(value: float) -> str:
 
 def trail(x: Floats, y: Floats) -> list[str]:
     """Coordinates of the finite points, consecutive ones that fall on the same pixel left out."""
-    every = zip(x.tolist(), y.tolist(), strict=True)
-    points = (f"{pixel(across)},{pixel(up)}" for across, up in every if math.isfinite(across + up))
+    pairs = zip(x.tolist(), y.tolist(), strict=True)
+    points = (f"{pixel(across)},{pixel(up)}" for across, up in pairs if math.isfinite(across + up))
     return [point for point, _ in groupby(points)]
 
 
@@ -206,9 +212,9 @@ def numbers(tick: float) -> str:
     return f"{tick:,.9g}".replace("-", wording.MINUS)
 
 
-def way(gap: float, beyond: bool) -> str:
+def way(gap: float, significant: bool) -> str:
     """The class that colours a mark: over-predicted, under-predicted, or not significant."""
-    return "noise" if not beyond or not np.isfinite(gap) else "over" if gap > 0 else "under"
+    return "noise" if not significant or not np.isfinite(gap) else "over" if gap > 0 else "under"
 
 
 def tip(cells: Cells, i: int, what: str) -> str:
@@ -226,31 +232,31 @@ def both(predicted: float, observed: float) -> str:
 
 
 class Chart:
-    """Marks over two scales, each placed by its data; a later one lies over an earlier one."""
+    """Marks over two scales, positioned by their data; later ones are drawn over earlier ones."""
 
     def __init__(self, x: Scale, y: Scale) -> None:
         self.x, self.y = x, y
         self.marks: list[Safe] = []
 
     def mark(self, element: str, class_: str, tip: str = "", **pixels: float) -> None:
-        """One element at some pixels, with a tooltip if there is something to say; nothing where it has no place."""
+        """One element at some pixels, with a tooltip if there is one; nothing where a coordinate is not known."""
         if not math.isfinite(sum(pixels.values())):
             return
-        places = {key: pixel(value) for key, value in pixels.items()}
-        said = tag("title", tip) if tip else None
-        self.marks.append(tag(element, said, **places, class_=f"mark {class_}" if tip else class_))
+        coordinates = {key: pixel(value) for key, value in pixels.items()}
+        title = tag("title", tip) if tip else None
+        self.marks.append(tag(element, title, **coordinates, class_=f"mark {class_}" if tip else class_))
 
     def stroke(self, x1: float, y1: float, x2: float, y2: float, class_: str) -> None:
-        """A straight line between two places in pixels."""
+        """A straight line between two points in pixels."""
         self.mark("line", class_, x1=x1, y1=y1, x2=x2, y2=y2)
 
     def bar(self, x: float, y: float, width: float, height: float, class_: str, tip: str = "") -> None:
-        """A rectangle at a place in pixels."""
+        """A rectangle at a point in pixels."""
         self.mark("rect", class_, tip, x=x, y=y, width=max(width, 0.0), height=height)
 
-    def say(self, x: float, y: float, said: str, class_: str = "tick", anchor: str | None = None) -> None:
-        """A piece of text at a place in pixels."""
-        self.marks.append(tag("text", said, x=pixel(x), y=pixel(y), text_anchor=anchor, class_=class_))
+    def say(self, x: float, y: float, text: str, class_: str = "tick", anchor: str | None = None) -> None:
+        """A piece of text at a point in pixels."""
+        self.marks.append(tag("text", text, x=pixel(x), y=pixel(y), text_anchor=anchor, class_=class_))
 
     def span(self, x: Ends, y: Ends, class_: str) -> None:
         """A straight line between two ends across and two ends up."""
@@ -259,7 +265,7 @@ class Chart:
         self.stroke(x1, y1, x2, y2, class_)
 
     def point(self, x: float, y: float, class_: str, tip: str, radius: float = 4.0) -> None:
-        """A dot, which says something when it is hovered over."""
+        """A dot with a tooltip."""
         self.mark("circle", f"point {class_}", tip, cx=self.x(x), cy=self.y(y), r=radius)
 
     def level(self, value: float, class_: str = "zero") -> None:
@@ -286,12 +292,12 @@ class Chart:
             self.say(at, y + 17, write(tick), "tick", "end" if at > x.end - 4 else "middle")
         self.say((x.start + x.end) / 2, y + 36, label, "label", "middle")
 
-    def rows(self, named: Sequence[str], write: Writer) -> None:
-        """The axes of a chart with a line a row: the rows' names, lines from top to bottom, ticks beneath."""
+    def rows(self, labels: Sequence[str], write: Writer) -> None:
+        """The axes of a chart with one line per row: the rows' names, lines from top to bottom, ticks beneath."""
         for tick in self.x.ticks():
             self.span((tick, tick), (self.y.low, self.y.high), "grid" if tick else "zero")
         self.bottom("", write)
-        for row, word in enumerate(named):
+        for row, word in enumerate(labels):
             self.say(self.x.start - 12, self.y(row + 0.5) + 4, word, "tick", "end")
 
     def pair(self, row: int, ring: float, dot: float, ends: Ends, class_: str, tips: tuple[str, str]) -> None:
@@ -303,17 +309,17 @@ class Chart:
         self.point(ring, middle, "ring", tips[0], 5.0)
         self.point(dot, middle, class_, tips[1], 5.0)
 
-    def names(self, x: ArrayLike, named: Sequence[str], y: ArrayLike, class_: str = "tick") -> None:
-        """Words at heights in pixels: the last one stands, the others join in their order where they touch none."""
-        half = np.array([3.4 * len(word) for word in named])
-        places = np.clip(self.x(x), half, self.x.end + 3.0 - half)
-        every = list(zip(places, np.broadcast_to(y, half.shape), named, strict=True))
-        kept = every[-1:]
-        for at, up, word in every[:-1]:
-            level = [other for other in kept if abs(up - other[1]) < 22]
+    def names(self, x: ArrayLike, labels: Sequence[str], y: ArrayLike, class_: str = "tick") -> None:
+        """Labels at heights in pixels: the last one is drawn, and each other in turn unless it would touch another."""
+        half = np.array([3.4 * len(word) for word in labels])
+        centres = np.clip(self.x(x), half, self.x.end + 3.0 - half)
+        candidates = list(zip(centres, np.broadcast_to(y, half.shape), labels, strict=True))
+        drawn = candidates[-1:]
+        for at, up, word in candidates[:-1]:
+            level = [other for other in drawn if abs(up - other[1]) < 22]
             if not any(abs(at - other) < 3.4 * len(word + beside) + 8 for other, _, beside in level):
-                kept.append((at, up, word))
-        for at, up, word in kept:
+                drawn.append((at, up, word))
+        for at, up, word in drawn:
             self.say(at, up, word, class_, "middle")
 
     def line(self, x: ArrayLike, y: ArrayLike, class_: str) -> None:
@@ -337,8 +343,8 @@ class Chart:
         for i in np.flatnonzero(height):
             self.bar(start[i], y - height[i], end[i] - start[i] - 1.0, height[i], "share")
 
-    def dots(self, cells: Cells, at: Places, ends: Places | None = None, what: str = "") -> None:
-        """A dot a cell, coloured where its gap is significant, over the line between the ends of its interval."""
+    def dots(self, cells: Cells, at: Points, ends: Points | None = None, what: str = "") -> None:
+        """One dot per cell, coloured where its gap is significant, over the line between the ends of its interval."""
         radius = 4.0 if len(cells) <= MANY else 2.4
         for i, (x, y) in enumerate(zip(*at, strict=True)):
             class_ = way(cells.gap[i], cells.beyond[i])
