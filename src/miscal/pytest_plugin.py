@@ -11,8 +11,9 @@ def check_calibrated(data: Any, **options: Any) -> None:
 
     Parameters
     ----------
-    data : as in `miscal.audit`
-    options
+    data : table or path
+        The data, as in `miscal.audit`.
+    **options
         Gates by name (`max_expected`, `max_findings`, `max_field={"state": 0.03}`, ...), over those of `miscal.toml` or
         `pyproject.toml` in the folder; all others go to `miscal.audit`.
 
@@ -26,8 +27,8 @@ def check_calibrated(data: Any, **options: Any) -> None:
 
     gates = gates_of({name: options.pop(name) for name in GATES if name in options}, "'{1}'")
     baseline = Audit.load(gates.no_new_findings).report if gates.no_new_findings else None
-    judged = judge(audit(data, **options).report, gates, baseline)
-    failed = [f"\n  {each.line}" for each in judged if not each.passed]
+    outcomes = judge(audit(data, **options).report, gates, baseline)
+    failed = [f"\n  {outcome.line}" for outcome in outcomes if not outcome.passed]
     if failed:
         pytest.fail(f"not calibrated:{''.join(failed)}", pytrace=False)
 

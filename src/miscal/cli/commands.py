@@ -19,7 +19,7 @@ from miscal.aggregate.source import open_source
 from miscal.aggregate.summary import Summary
 from miscal.auditing.record import Audit
 from miscal.cli import say
-from miscal.cli.terminal import leave, progress_bar, written
+from miscal.cli.terminal import progress_bar, write_and_print, written
 from miscal.data.arrays import Plain
 from miscal.data.errors import MiscalError, refusal, refusing, visible
 from miscal.data.outputs import prepared, write_together, write_whole
@@ -62,23 +62,26 @@ class OptionWithAliases(click.Option):
 
 def command(function: Any) -> click.Command:
     """A command that takes the options under its name in options.toml."""
-    own = OPTIONS[function.__name__]
-    for asked in reversed(own["options"].replace("TABLE", TABLE).split()):
-        word = asked.rstrip("!")
-        given = {**OPTIONS["all"].get(word, {}), **own.get(word, {})}
-        if "type" in given:
-            kind = given["type"]
-            given["type"] = click.Choice(kind) if isinstance(kind, list) else TYPES[kind]
-        flags = given.pop("flags", [f"--{word}"])
-        kind = OptionWithAliases if "aliases" in given else click.Option
-        function = click.option(*flags, cls=kind, required=asked != word, **given)(function)
+    table = OPTIONS[function.__name__]
+    for listed in reversed(table["options"].replace("TABLE", TABLE).split()):
+        name = listed.rstrip("!")
+        attributes = {**OPTIONS["all"].get(name, {}), **table.get(name, {})}
+        if "type" in attributes:
+            kind = attributes["type"]
+            attributes["type"] = click.Choice(kind) if isinstance(kind, list) else TYPES[kind]
+        flags = attributes.pop("flags", [f"--{name}"])
+        option_class = OptionWithAliases if "aliases" in attributes else click.Option
+        function = click.option(*flags, cls=option_class, required=listed != name, **attributes)(function)
     return click.command()(function)
 
 
 def table_path(path: Path | None, file: str | Path, word: str) -> Path:
-    """The path of a table to write, by default here, as CSV if the table it comes from is one.
+    """The path of a table to write, by default in the current folder and as CSV where the source is CSV.
 
-    Refused where its ending names neither format.
+    Raises
+    ------
+    MiscalError
+        If the path ends in neither .parquet nor .csv.
     """
     suffix = ".csv" if Path(file).suffix.lower() == ".csv" else ".parquet"
     path = path or Path(f"{Path(file).stem}-{word}{suffix}")
@@ -106,25 +109,27 @@ def audit(
 
     The table: CSV, Parquet or Feather; one file, a folder, a pattern in quotes, or a summary file.
     """
-    made = audit_options(options)
+    parameters = audit_options(options)
     before = Audit.load(baseline) if baseline else None
     prepared({"--out": out, "--json": json_path, "--save": saved}, table=file, baseline=baseline)
-    below = made.pop("suppress_below")  # applied last: comparing and saving need every cell
-    _leave(_audited(file, **made), before, below, out, json_path, saved, file)
-    if saved and below:
+    suppress_below = parameters.pop("suppress_below")  # applied last: comparing and saving need every cell
+    _write_audit(_audited(file, **parameters), before, suppress_below, out, json_path, saved, file)
+    if saved and suppress_below:
         say(
             f"{saved} contains the suppressed cells, for comparisons: do not share it. Reports made from it hide them."
         )
 
 
-def _leave(found: Any, before: Any, below: int, *files: Any) -> None:
+def _write_audit(current: Audit, before: Audit | None, suppress_below: int, *files: Any) -> None:
     """Write and print an audit, compared with an earlier one; cells that either of them suppresses stay suppressed."""
     if before is not None:
-        found, below = found.with_comparison(before), max(below, before.hidden_below)
-    leave(found.hiding(below), *files)
+        current = current.with_comparison(before)
+        suppress_below = max(suppress_below, before.hidden_below)
+    write_and_print(current.hiding(suppress_below), *files)
 
 
-def _audited(data: Any, **options: Any) -> Any:
+def _audited(data: Any, **options: Any) -> Audit:
+    """Audit with a progress bar."""
     from miscal.auditing.audit import audit
 
     with progress_bar() as progress:
@@ -146,10 +151,10 @@ def report(
     The audit: a file that `miscal audit` wrote with --save or --json.
     """
     prepared({"--out": out, "--json": json_path, "--save": saved}, audit=audit, baseline=baseline)
-    found = Audit.load(audit)
+    current = Audit.load(audit)
     before = Audit.load(baseline) if baseline else None
-    below = found.hidden_below if suppress_below is None else suppress_below
-    _leave(found, before, below, out, json_path, saved)
+    suppress_below = current.hidden_below if suppress_below is None else suppress_below
+    _write_audit(current, before, suppress_below, out, json_path, saved)
 
 
 @command
@@ -157,11 +162,11 @@ def demo(out: Path, effort: str, random_state: int) -> None:
     """Audit the bundled flights data and write a report."""
     from miscal.datasets import flights
 
-    page, json_path = out / "report.html", out / "report.json"
-    prepared({"--out": page, "--json": json_path})
+    html_path, json_path = out / "report.html", out / "report.json"
+    prepared({"--out": html_path, "--json": json_path})
     say("Flights from New York, July to December 2013, scored by a model trained on January to June.")
     say("The event: a flight arrives more than 15 minutes late.")
-    found = _audited(
+    current = _audited(
         flights(),
         outcome="late",
         probability="probability",
@@ -171,7 +176,7 @@ def demo(out: Path, effort: str, random_state: int) -> None:
         effort=effort,
         random_state=random_state,
     )
-    leave(found, page, json_path, None)
+    write_and_print(current, html_path, json_path, None)
 
 
 @command
@@ -185,13 +190,13 @@ def summarize(file: str, out: Path, like: Path | None, memory: str | None, **opt
     from miscal.auditing.summary_files import tally_of
 
     prepared({"--out": out}, table=file, **{"summary file": like})
-    first = Summary.load(like) if like else None
+    earlier = Summary.load(like) if like else None
     roles = audit_options(options)
-    chosen = {name: roles.pop(name) for name in ("by", "ignore", "max_levels")}
-    made = tally_of(file, ColumnRoles(**roles), like=first, memory=memory, **chosen)
-    made.save(out)
-    say(f"{made.rows:,} rows. Summary file: {out}   edges {made.rule[:8]}")
-    for entry in made.aside:
+    choices = {name: roles.pop(name) for name in ("by", "ignore", "max_levels")}
+    summary = tally_of(file, ColumnRoles(**roles), like=earlier, memory=memory, **choices)
+    summary.save(out)
+    say(f"{summary.rows:,} rows. Summary file: {out}   edges {summary.rule[:8]}")
+    for entry in summary.aside:
         say(f"Excluded: {entry['where']} ({entry['reason']}).")
 
 
@@ -202,10 +207,10 @@ def merge(files: tuple[Path, ...], out: Path) -> None:
     for path in files:
         prepared({"--out": out}, **{"summary file": path})
     total = Summary.load(files[0])
-    seen = {total.fingerprint: files[0]}
+    path_of = {total.fingerprint: files[0]}
     for path in files[1:]:
         part = Summary.load(path)
-        same = seen.setdefault(part.fingerprint, path)
+        same = path_of.setdefault(part.fingerprint, path)
         if same is not path:
             hint = "is it the same table? Its rows would count twice"
             raise refusal(f"has the sums of '{same}'", f"'{path}'", hint=hint)
@@ -235,26 +240,25 @@ def check(
     from miscal.auditing.gates import GATES, annotation, gates_of, judge
     from miscal.auditing.gates import junit as as_junit
 
-    most = 1.0 if options["response"] == "binary" else math.inf
-    given = {name: options.pop(name) for name in GATES if name.startswith(("max_", "no_"))}
+    largest_limit = 1.0 if options["response"] == "binary" else math.inf
+    limits = {name: options.pop(name) for name in GATES if name.startswith(("max_", "no_"))}
     with refusing("must look like column=0.02", "--max-field"):
-        parts = (value.rpartition("=") for value in given["max_field"])
-        given["max_field"] = {column: float(limit) for column, _, limit in parts}
-    gates = gates_of(
-        {name: value for name, value in given.items() if value is not None}, "--{0}", config, most
-    )
+        parts = (value.rpartition("=") for value in limits["max_field"])
+        limits["max_field"] = {column: float(limit) for column, _, limit in parts}
+    limits = {name: limit for name, limit in limits.items() if limit is not None}
+    gates = gates_of(limits, "--{0}", config, largest_limit)
     outputs = {"--out": out, "--json": json_path, "--junit": junit}
     prepared(outputs, table=file, baseline=gates.no_new_findings, configuration=config)
     baseline = Audit.load(gates.no_new_findings).report if gates.no_new_findings else None
-    made = audit_options(options)
-    searched = gates.max_multicalibration_sigma, gates.max_findings, gates.no_new_findings
-    # Numbers of some columns alone.
-    if (out, json_path, *searched) == (None,) * 5 and file.suffix != ".tally":
-        made["by"] = made["by"] or list(gates.max_field)
-    below = made.pop("suppress_below")  # applied last: gates are tested on every cell
-    found = _audited(file, **made)
-    shown = found.suppressed(below) if below else found
-    outcomes = judge(found.report, gates, baseline, shown.report)
+    parameters = audit_options(options)
+    search_gates = gates.max_multicalibration_sigma, gates.max_findings, gates.no_new_findings
+    # Where no gate and no output needs the search, only the columns that have a gate are audited.
+    if (out, json_path, *search_gates) == (None,) * 5 and file.suffix != ".tally":
+        parameters["by"] = parameters["by"] or list(gates.max_field)
+    suppress_below = parameters.pop("suppress_below")  # applied last: gates are tested on every cell
+    current = _audited(file, **parameters)
+    shown = current.suppressed(suppress_below) if suppress_below else current
+    outcomes = judge(current.report, gates, baseline, shown.report)
     if junit:
         write_text(junit, as_junit(outcomes))
     if out:
@@ -299,33 +303,35 @@ def recalibrate(
     out = table_path(out, file, "repaired")
     model = model or Path(f"{file.stem}-repair.json")
     report_path = report_path or Path(f"{file.stem}-repair.html")
-    made = audit_options(options)
-    if made["outcome"] is None or (made["probability"] or made["prediction"]) is None:
+    parameters = audit_options(options)
+    if parameters["outcome"] is None or (parameters["probability"] or parameters["prediction"]) is None:
         raise unnamed("recalibrate", open_source(str(file)).names)
     prepared({"--out": out, "--model": model, "--report": report_path, "--json": json_path}, table=file)
-    limited = () if score_only else list(allowed) or None
+    repair_columns = () if score_only else list(allowed) or None
     with progress_bar() as progress:
         progress("Choosing and fitting a recalibration", 0, 1)
 
         def report_candidate(share: float, name: str) -> None:
             progress(f"Evaluating {name} ({share:.0%} of the candidates done)", share, 1)
 
-        done = repair_table(file, allowed=limited, progress=report_candidate, **made)
-    found = done.record.document
+        result = repair_table(file, allowed=repair_columns, progress=report_candidate, **parameters)
+    document = result.record.document
     contents = {
-        out: table_bytes(done.table, out),
-        model: done.model.to_json().encode(),
-        report_path: to_html(plain(found)).encode("utf-8", "replace"),
+        out: table_bytes(result.table, out),
+        model: result.model.to_json().encode(),
+        report_path: to_html(plain(document)).encode("utf-8", "replace"),
     }
     if json_path:
-        contents[json_path] = f"{dumps(found)}\n".encode()
+        contents[json_path] = f"{dumps(document)}\n".encode()
     write_together(contents)  # all of them, or none if one cannot be written
     files = written(Table=out, Model=model, Report=report_path, JSON=json_path)
-    say(f"{visible(done.record.about['reason'])}\n{done.record.summary(MOST_SEGMENTS)}\n{files}")
-    given = [word for name in options["probability"] for word in ("--probability", name)]
-    given = ["--prediction", options["prediction"]] if options["prediction"] else given
-    again = shlex.join(["miscal", "apply", str(model), "FILE", *given, *["--logit"] * options["logit"]])
-    say(f"Apply to new data: {visible(again)}")
+    say(f"{visible(result.record.about['reason'])}\n{result.record.summary(MOST_SEGMENTS)}\n{files}")
+    arguments = [word for name in options["probability"] for word in ("--probability", name)]
+    arguments = ["--prediction", options["prediction"]] if options["prediction"] else arguments
+    command_line = shlex.join(
+        ["miscal", "apply", str(model), "FILE", *arguments, *["--logit"] * options["logit"]]
+    )
+    say(f"Apply to new data: {visible(command_line)}")
 
 
 @command

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from miscal.auditing.record import Audit
 from miscal.cli import WRITTEN, is_terminal, say
 from miscal.data.errors import visible
 from miscal.report import wording
@@ -25,20 +26,22 @@ WIDTH = 120  # of a file
 MOST_LISTED = 12  # findings, columns without a significant gap, and changes
 
 
-def leave(found: Any, page: Path, numbers: Path | None, saved: Path | None, table: Path = Path()) -> None:
+def write_and_print(
+    audit: Audit, html_path: Path, json_path: Path | None, saved: Path | None, table: Path = Path()
+) -> None:
     """Write the report and the JSON without suppressed cells, and the saved audit with them; then print the audit."""
-    shown = found.shown()
-    shown.to_html(page)
-    if numbers:
-        shown.to_json(numbers)
+    shown = audit.shown()
+    shown.to_html(html_path)
+    if json_path:
+        shown.to_json(json_path)
     if saved:
-        found.save(saved)
-    files = written(Report=page, JSON=numbers, Audit=saved)
+        audit.save(saved)
+    files = written(Report=html_path, JSON=json_path, Audit=saved)
     document = shown.report
     if table.name == document.source:  # the report names no folder, because it is passed on
         document = replace(document, data={**document.data, "source": str(table)})
-    then = next_step(document)
-    following = [f"Next: {inert(visible(then))}"] if then else []
+    command_line = next_step(document)
+    following = [f"Next: {inert(visible(command_line))}"] if command_line else []
     say("\n".join([*shown_lines(document), "", files, *following]))
 
 
@@ -81,7 +84,7 @@ def shown_lines(document: AuditReport) -> list[str]:
     lines = ["", Text(summary.sentence, "bold"), *support]
     heads = document.findings
     table = [_ranking(heads[:MOST_LISTED])] if heads else []
-    rest = []
+    rest: list[str] = []
     if len(heads) > MOST_LISTED:
         rest.append(f"... and {wording.plural(len(heads) - MOST_LISTED, 'more segment')} in the report.")
     if document.explained:
@@ -96,9 +99,9 @@ def shown_lines(document: AuditReport) -> list[str]:
     rest += [f"Not tested: {entry.words}" for entry in document.unseen]
     rest += [f"Note: {note}" for note in document.notes]
     for result in document.of("period"):
-        changed, left = result.changed(MOST_LISTED)
+        changed, n_smaller = result.changed(MOST_LISTED)
         rest += [f"{result.name}: {result.period_summary()}", *changed]
-        rest += [f"... and {left} smaller in the report."] if left > 0 else []
+        rest += [f"... and {n_smaller} smaller in the report."] if n_smaller > 0 else []
     compared = document.comparison
     if compared is not None:
         words = (
@@ -122,11 +125,11 @@ def _ranking(heads: Sequence[Finding]) -> Any:
     excess = "excess in total" if wording.means() else "excess events"
     for heading in ("segment", "rows", "predicted", "observed", excess, "adjusted p"):
         table.add_column(heading, justify="left" if heading in ("segment", excess) else "right")
-    for head in heads:
-        difference = head.brief if head.score_ranges else head.difference
-        rates = wording.percent(head.predicted), wording.percent(head.observed)
-        p_value = wording.p_cell(head.p_value, head.p_value if head.bound else None)
-        row = head.where, wording.count(head.rows), *rates, difference, p_value
+    for finding in heads:
+        difference = finding.brief if finding.score_ranges else finding.difference
+        rates = wording.percent(finding.predicted), wording.percent(finding.observed)
+        p_value = wording.p_cell(finding.p_value, finding.p_value if finding.bound else None)
+        row = finding.where, wording.count(finding.rows), *rates, difference, p_value
         table.add_row(*map(inert, row))
     return table
 

@@ -32,8 +32,8 @@ def to_markdown(audit: AuditReport) -> str:
     >>> print(to_markdown({"schema": "miscal.audit/1"}).splitlines()[0])
     # There is no number to test the predictions by.
     """
-    summary, heads, every = verdict(audit), audit.findings, entries(audit)
-    columns = column_list(every[:MOST])
+    summary, heads, results = verdict(audit), audit.findings, entries(audit)
+    columns = column_list(results[:MOST])
     del columns[1]  # whether by range or by category
     names = [quoted(segment, 60) for segment in audit.clean["where"]]
     small = audit.too_small.rows
@@ -46,9 +46,9 @@ def to_markdown(audit: AuditReport) -> str:
         _more(len(heads) - MOST, "further finding"),
         _bullets(map(spoken, audit.notes)),
         *(block for result in audit.of("period") for block in _period(result)),
-        "## Column by column" if every else "",
+        "## Column by column" if results else "",
         _table(columns),
-        _more(len(every) - MOST, "further column"),
+        _more(len(results) - MOST, "further column"),
         f"No significant gap: {wording.listed(names, MOST)}." if names else "",
         f"Excluded or too small to test: {wording.plural(small, 'segment')}." if small else "",
         _bullets(f"Not tested: {spoken(entry.words)}" for entry in audit.unseen),
@@ -117,11 +117,11 @@ def _more(n_left: int, what: str, where: str = "in the JSON") -> str:
 
 
 def _table(columns: Sequence[TableColumn]) -> str:
-    many = len(columns[0].values)
+    n_rows = len(columns[0].values)
     cells = [[column.heading, "---:", *_cells(column)] for column in columns]
     cells[0][1] = "---"
     lines = [f"| {' | '.join(line)} |" for line in zip(*cells, strict=True)]
-    return "\n".join(lines) if many else ""
+    return "\n".join(lines) if n_rows else ""
 
 
 def _cells(column: TableColumn) -> list[str]:
@@ -145,12 +145,12 @@ def _overlapping(n_explained: int) -> str:
 
 def _period(result: ResultView) -> list[str]:
     """The steps that changed significantly, then the table of periods."""
-    changed, left = result.changed(MOST)
+    changed, n_smaller = result.changed(MOST)
     return [
         f"## {quoted(result.name or 'Over time')}",
         result.period_summary(),
         _bullets(map(spoken, changed)),
-        _more(left, "smaller step", "in the table"),
+        _more(n_smaller, "smaller step", "in the table"),
         spoken(result.note),
         _table(period_columns(result, MOST_PERIODS)),
         _more(result.table.rows - MOST_PERIODS, "earlier period"),

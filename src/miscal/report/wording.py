@@ -222,7 +222,7 @@ def interval(low: object, high: object, write: Callable[[object], str] = number)
     return f"{write(low)} to {write(high)}"
 
 
-def plural(many: int, one: str, several: str = "") -> str:
+def plural(number: int, noun: str, several: str = "") -> str:
     """Write a count with its noun.
 
     Examples
@@ -230,7 +230,7 @@ def plural(many: int, one: str, several: str = "") -> str:
     >>> plural(1, "segment"), plural(1200, "segment")
     ('1 segment', '1,200 segments')
     """
-    return f"{many:,} {one if many == 1 else several or one + 's'}"
+    return f"{number:,} {noun if number == 1 else several or noun + 's'}"
 
 
 def events_off(value: object, noun: str = "") -> str:
@@ -318,10 +318,10 @@ def period_words(label: object) -> str:
     >>> period_words("2013-07"), period_words("2013-07-01")
     ('July 2013', '1 July 2013')
     """
-    found = _PERIOD.fullmatch(str(label))
-    if found is None:
+    match = _PERIOD.fullmatch(str(label))
+    if match is None:
         return str(label)
-    year, month, day = found.groups()
+    year, month, day = match.groups()
     return f"{f'{int(day)} ' if day else ''}{MONTHS.split()[int(month) - 1]} {year}"
 
 
@@ -331,11 +331,11 @@ def from_to(before: object, after: object) -> str:
     >>> from_to("2013-07", "2013-08"), from_to("2013-12-30", "2014-01-06")
     ('From July to August 2013', 'From the week of 30 December 2013 to that of 6 January 2014')
     """
-    one, two = period_words(before), period_words(after)
-    if one[-5:] == two[-5:] and one[-5:-4] == " ":
-        one = one[:-5]
-    week = len(str(after).split("-")) == 3
-    return f"From the week of {one} to that of {two}" if week else f"From {one} to {two}"
+    first, second = period_words(before), period_words(after)
+    if first[-5:] == second[-5:] and first[-5:-4] == " ":
+        first = first[:-5]
+    is_week = len(str(after).split("-")) == 3
+    return f"From the week of {first} to that of {second}" if is_week else f"From {first} to {second}"
 
 
 def step_words(step: Mapping[str, Any], every: str) -> str:
@@ -377,5 +377,5 @@ def signed_points(gaps: list[float]) -> list[str]:
     if largest > 0:
         least = 1 if times > 1 or largest < 10 else 0
         places = max(least, 1 - math.floor(math.log10(largest)))
-    made = [f"{times * gap:+,.{places}f}" if math.isfinite(gap) else NOTHING for gap in gaps]
-    return [text[1:] if text.strip("+-0.") == "" else text.replace("-", MINUS) for text in made]
+    texts = [f"{times * gap:+,.{places}f}" if math.isfinite(gap) else NOTHING for gap in gaps]
+    return [text[1:] if text.strip("+-0.") == "" else text.replace("-", MINUS) for text in texts]

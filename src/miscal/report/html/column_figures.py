@@ -113,7 +113,9 @@ def periods(result: ResultView) -> tuple[Figure, Figure]:
     drawn = replace(result, table=table)
     n_small = n_dated - table.rows
     small = wording.plural(n_small, result.every)
-    note = f"{small} of few rows {'is' if n_small == 1 else 'are'} in the table, not drawn." if n_small else ""
+    note = (
+        f"{small} of few rows {'is' if n_small == 1 else 'are'} in the table, not drawn." if n_small else ""
+    )
     rates = replace(variable(drawn, _WIDE), name="periods", table={}, note=note)
     return rates, replace(_gaps(drawn), table={**all_periods}, note=note)
 
@@ -153,7 +155,11 @@ def field_levels(result: ResultView) -> Figure:
         tips = "", tip(shown, i, f"{result.column} ")
         chart.pair(i, math.nan, gap[i], (low[i], high[i]), way(gap[i], significant), tips)
     title = f"{result.column}: predicted minus observed, by category"
-    note = f"{n_shown} of {len(cells):,} categories: those with the largest gaps." if n_shown < len(cells) else ""
+    note = (
+        f"{n_shown} of {len(cells):,} categories: those with the largest gaps."
+        if n_shown < len(cells)
+        else ""
+    )
     frame = (_WIDTH, bottom + 24)
     return Figure(
         "field", title, cells.summary("category", "categories"), frame, chart.marks, cells.table(), note
@@ -189,7 +195,9 @@ def field_funnel(result: ResultView) -> Figure:
     half = (np.median(known) if len(known) else 0.0) / np.sqrt(10**across)
     chart.band(across, -half, half)
     chart.level(0.0)
-    labelled = np.roll(np.lexsort((-gaps, ~significant))[:7], -1)  # the largest gap last, whose name is always drawn
+    labelled = np.roll(
+        np.lexsort((-gaps, ~significant))[:7], -1
+    )  # the largest gap last, whose name is always drawn
     away = np.where(drawn.gap > 0, -7.0, 15.0)
     labels = [ellipsis(drawn.label[i], 16) for i in labelled]
     chart.names(sizes[labelled], labels, (chart.y(drawn.gap) + away)[labelled], "callout")

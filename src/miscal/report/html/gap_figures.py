@@ -54,7 +54,9 @@ def reliability(score: ResultView) -> Figure:
     density = np.where(wide > 0.25, bins.size / np.maximum(wide, 0.25), 0.0)
     chart.bars(low, high, density, 382.0, 52.0)
     chart.bottom(label, write, y=382.0)
-    description = f"{bins.summary('bin')} On the diagonal ({kind} axes) the observed rate equals the predicted rate."
+    description = (
+        f"{bins.summary('bin')} On the diagonal ({kind} axes) the observed rate equals the predicted rate."
+    )
     return Figure("reliability", title, description, (480.0, 424.0), chart.marks, bins.table())
 
 

@@ -28,7 +28,7 @@ Child: TypeAlias = "str | Iterable[str | None] | None"
 
 
 def clean(text: object) -> str:
-    r"""Replace the characters that a page cannot hold.
+    r"""Replace the characters that HTML cannot hold.
 
     Examples
     --------
@@ -51,8 +51,8 @@ def escape(text: object) -> Safe:
 
 def join(*children: Child) -> Safe:
     """Concatenate children, escaping those that are plain text; None is nothing."""
-    every = (item for child in children for item in ([child] if isinstance(child, str) else child or ()))
-    return Safe("".join(escape(item) for item in every if item is not None))
+    items = (item for child in children for item in ([child] if isinstance(child, str) else child or ()))
+    return Safe("".join(escape(item) for item in items if item is not None))
 
 
 def tag(element: str, /, *children: Child, **attributes: object) -> Safe:
@@ -66,10 +66,10 @@ def tag(element: str, /, *children: Child, **attributes: object) -> Safe:
     >>> tag("p", "a < b", class_="note", hidden=True)
     '<p class="note" hidden>a &lt; b</p>'
     """
-    given = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
+    named = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
     written = [
         key if value is True else f'{key}="{escape(value)}"'
-        for key, value in given.items()
+        for key, value in named.items()
         if value is not None and value is not False
     ]
     start = " ".join([f"<{element}", *written])

@@ -138,10 +138,10 @@ def sheet(
 
     One that stands `still` is not sorted and shows its caption; one without rows is nothing.
     """
-    many = max((len(column.values) for column in columns), default=0)
-    if not many:
+    n_rows = max((len(column.values) for column in columns), default=0)
+    if not n_rows:
         return Safe("")
-    shown = min(many, most)
+    shown = min(n_rows, most)
     rows = [tag("tr", [_cell(column, i) for column in columns]) for i in range(shown)]
     table = tag(
         "table",
@@ -150,13 +150,15 @@ def sheet(
         tag("tbody", rows, data_fold=FEW, data_many=MANY),
         class_=None if still else "sortable",
         id=identity,
-        data_box=search if many > 5 and search else None,
+        data_box=search if n_rows > 5 and search else None,
     )
     return tag(
         "div",
         tag("div", table, class_="scroller"),
-        quiet(f"The first {shown:,} of {many:,} rows; the JSON, or the .table of a result, has all of them.")
-        if shown < many
+        quiet(
+            f"The first {shown:,} of {n_rows:,} rows; the JSON, or the .table of a result, has all of them."
+        )
+        if shown < n_rows
         else None,
         class_="sheet-block",
     )
@@ -169,14 +171,14 @@ def _heading(column: TableColumn, still: bool) -> Safe:
 
 def _cell(column: TableColumn, i: int) -> Safe:
     number = wording.finite(column.values[i])
-    said = column.text(i)
+    written = column.text(i)
     if column.how == "name":
-        shown = name(said, 80)
+        shown = name(written, 80)
         link = "".join(column.links[i : i + 1])
-        small = [tag("small", said) for said in column.small[i : i + 1]]
+        small = [tag("small", note) for note in column.small[i : i + 1]]
         return tag("th", tag("a", shown, href=f"#{link}") if link else shown, small, scope="row")
     if column.how == "words":
-        return tag("td", name(said, 100), class_="words", data_label=column.heading)
-    class_ = "number none" if said == wording.NOTHING else "number"
+        return tag("td", name(written, 100), class_="words", data_label=column.heading)
+    class_ = "number none" if written == wording.NOTHING else "number"
     key = None if math.isnan(number) else f"{number:.9g}"
-    return tag("td", said, class_=class_, data_label=column.heading, data_key=key)
+    return tag("td", written, class_=class_, data_label=column.heading, data_key=key)

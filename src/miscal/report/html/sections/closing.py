@@ -33,31 +33,33 @@ def periods(document: AuditReport) -> Safe:
 
 
 def _period(result: ResultView) -> Safe:
-    changed, left = result.changed(MOST_STEPS)
+    changed, n_smaller = result.changed(MOST_STEPS)
     steps = [tag("li", step) for step in changed]
-    every, many, columns = result.every, result.table.rows, period_columns(result, MOST_LISTED)
+    period, n_periods, columns = result.every, result.table.rows, period_columns(result, MOST_LISTED)
     rates, gaps = drawn(result)
-    caption = f"Every {every}, and its change from the one before"
-    summary = f"All {every}s" if many <= MOST_LISTED else f"The last {MOST_LISTED} of {many:,} {every}s"
-    smaller = f"{wording.plural(left, 'smaller step is', 'smaller steps are')} in the table."
+    caption = f"Every {period}, and its change from the one before"
+    summary = f"All {period}s"
+    if n_periods > MOST_LISTED:
+        summary = f"The last {MOST_LISTED} of {n_periods:,} {period}s"
+    smaller = f"{wording.plural(n_smaller, 'smaller step is', 'smaller steps are')} in the table."
     return tag(
         "div",
         lead(result.period_summary()),
         tag("ul", steps, class_="told", data_fold=4) if steps else None,
-        quiet(smaller) if left else None,
+        quiet(smaller) if n_smaller else None,
         tag("p", name(result.note, 600), class_="note") if result.note else None,
         tag("div", figure(rates, _TIME["rates"]), figure(gaps, _TIME["gaps"]), class_="pair"),
-        tag("p", _TIME["compared"].format(every=every), class_="note"),
-        folded(summary, sheet(caption, columns, search=f"Search {every}s")),
+        tag("p", _TIME["compared"].format(every=period), class_="note"),
+        folded(summary, sheet(caption, columns, search=f"Search {period}s")),
     )
 
 
 def period_columns(result: ResultView, most: int) -> list[TableColumn]:
     """The table of the last `most` periods, as report and Markdown show it."""
-    every, many = result.every, result.table.rows
-    last = result.table.take(range(max(many - most, 0), many))
+    period, n_periods = result.every, result.table.rows
+    last = result.table.take(range(max(n_periods - most, 0), n_periods))
     return [
-        TableColumn("Week from" if every == "week" else every.capitalize(), last["label"], "name"),
+        TableColumn("Week from" if period == "week" else period.capitalize(), last["label"], "name"),
         *columns_of(last, *RATES, "gap_low", "gap_high", "noise", "p_adjusted"),
         *columns_of(last, "change", "change_p_adjusted", "verdict"),
     ]
@@ -125,8 +127,8 @@ def _known(columns: list[TableColumn]) -> list[TableColumn]:
 def method(document: AuditReport) -> Safe:
     """Method: assumptions, data, settings, methods, versions."""
     facts = {"miscal": document.version, "schema": document.schema}
-    said = ("probability", "prediction" if document.response else "probability")
-    facts |= {f"data {key.replace(*said)}": value for key, value in document.data.items()}
+    role = "prediction" if document.response else "probability"
+    facts |= {f"data {key.replace('probability', role)}": value for key, value in document.data.items()}
     facts |= {**document.settings, **{f"version of {key}": value for key, value in document.versions.items()}}
     used = dict.fromkeys(
         (kind, result.method)
@@ -167,15 +169,15 @@ def _plain(value: Any) -> str:
 def definitions(document: AuditReport) -> Safe:
     """The glossary: each term, and its name in other fields; entries under `means` replace those about events."""
     shown = "means" if document.response else "events"
-    given = tomllib.loads(asset("glossary.toml"))["word"]
-    every = [{**word, **word.get(shown, {})} for word in given if word.get("only", shown) == shown]
+    words = tomllib.loads(asset("glossary.toml"))["word"]
+    entries = [{**word, **word.get(shown, {})} for word in words if word.get("only", shown) == shown]
     listed = [
         tag(
             "div",
-            tag("dt", said["name"]),
-            tag("dd", said["meaning"]),
-            tag("dd", said["trades"], class_="quiet"),
+            tag("dt", entry["name"]),
+            tag("dd", entry["meaning"]),
+            tag("dd", entry["trades"], class_="quiet"),
         )
-        for said in every
+        for entry in entries
     ]
     return section("words", "Glossary", tag("dl", listed, class_="glossary"))

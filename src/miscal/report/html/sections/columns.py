@@ -54,19 +54,19 @@ def entries(document: AuditReport) -> list[ResultView]:
 
 def columns(document: AuditReport, room: int) -> Safe:
     """The section: the whole table, and figures until `FIGURE_BYTES`, or the bytes left in the report, are spent."""
-    every = entries(document)
-    if not every:
+    results = entries(document)
+    if not results:
         return Safe("")
     pictures: list[Safe] = []
-    room = min(FIGURE_BYTES, room - len(_table(every, ())))
-    for position, entry in enumerate(every):
+    room = min(FIGURE_BYTES, room - len(_table(results, ())))
+    for position, entry in enumerate(results):
         drawn = join(figures(entry, f"column-{position}"))
         room -= len(drawn.encode())
         if room < 0:
             break
         pictures.append(drawn)
-    left = len(every) - len(pictures)
-    curved = [entry for entry in every if entry.curve]
+    n_left = len(results) - len(pictures)
+    curved = [entry for entry in results if entry.curve]
     sampled = max((whole(entry.extra.get("curve_rows")) for entry in curved), default=0)
     sample = phrase("columns", "sampled", rows=wording.count(sampled)) if sampled else ""
     curves = f" {_TEXT['curves']}{sample}." if curved else ""
@@ -74,28 +74,32 @@ def columns(document: AuditReport, room: int) -> Safe:
         "columns",
         "Column by column",
         lead(_TEXT["lead"], curves),
-        _table(every, [f"column-{position}" for position in range(len(pictures))]),
+        _table(results, [f"column-{position}" for position in range(len(pictures))]),
         tag("div", pictures, class_="grid", data_searched="columns-table", data_fold=4, data_many=30),
-        tag("p", f"{wording.plural(left, 'further column')} in the table and the JSON, not drawn.")
-        if left
+        tag("p", f"{wording.plural(n_left, 'further column')} in the table and the JSON, not drawn.")
+        if n_left
         else None,
     )
 
 
-def column_list(every: list[ResultView], links: Sequence[str] = ()) -> list[TableColumn]:
+def column_list(results: list[ResultView], links: Sequence[str] = ()) -> list[TableColumn]:
     """The table of columns, as report and Markdown show it."""
     return [
-        TableColumn("Column", [e.column for e in every], "name", links=links),
-        TableColumn("Tested", [_KINDS[e.kind] for e in every], "words"),
-        *columns_of(every, "value", "noise_floor"),
-        TableColumn("p-value", [e.p_value for e in every], least=[e.extra.get("p_least") for e in every]),
-        TableColumn("Worst segment", [e.worst[0] for e in every], "words"),
-        TableColumn("Gap there", [e.worst[1] for e in every], wording.points),
+        TableColumn("Column", [result.column for result in results], "name", links=links),
+        TableColumn("Tested", [_KINDS[result.kind] for result in results], "words"),
+        *columns_of(results, "value", "noise_floor"),
+        TableColumn(
+            "p-value",
+            [result.p_value for result in results],
+            least=[result.extra.get("p_least") for result in results],
+        ),
+        TableColumn("Worst segment", [result.worst[0] for result in results], "words"),
+        TableColumn("Gap there", [result.worst[1] for result in results], wording.points),
     ]
 
 
-def _table(every: list[ResultView], links: Sequence[str]) -> Safe:
-    columns = column_list(every, links)
+def _table(results: list[ResultView], links: Sequence[str]) -> Safe:
+    columns = column_list(results, links)
     return sheet(_TEXT["table"], columns, search="Search columns and segments", identity="columns-table")
 
 
@@ -179,5 +183,7 @@ def groups(document: AuditReport) -> Safe:
     order = np.lexsort((-minimum, small)).tolist()
     shown = columns_of(table.take(order), *names)
     listed = sheet("Each group against the rest of its column", shown, search="Search groups")
-    every = folded(f"Show {wording.plural(len(minimum), 'group')}, largest difference first", listed)
-    return section("groups", "Between groups", every, opening=_TEXT["groups"])
+    table_of_groups = folded(
+        f"Show {wording.plural(len(minimum), 'group')}, largest difference first", listed
+    )
+    return section("groups", "Between groups", table_of_groups, opening=_TEXT["groups"])

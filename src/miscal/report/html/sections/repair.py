@@ -82,14 +82,14 @@ def _command(verb: str, document: AuditReport, *words: str, allowed: Sequence[st
     options["prediction" if document.response else "probability"] = document.probabilities
     options |= {key.removesuffix("_column"): [data[key]] for key in _KEPT if data.get(key)}
     options |= {"ignore": items(data.get("ignore")), "allowed": list(allowed)}
-    given: list[str] = []
-    for option, every in options.items():
-        for value in every:
-            given += f"--{option}", str(value)
-    given += ["--logit"] if data.get("logit") else []
+    arguments: list[str] = []
+    for option, values in options.items():
+        for value in values:
+            arguments += f"--{option}", str(value)
+    arguments += ["--logit"] if data.get("logit") else []
     is_file = source.lower().endswith((".csv", ".parquet", ".feather", ".arrow")) and "*" not in source
     file = source if is_file else "FILE"
-    return clean(shlex.join(["miscal", verb, file, *given, *words]))
+    return clean(shlex.join(["miscal", verb, file, *arguments, *words]))
 
 
 def repair(document: AuditReport) -> Safe:

@@ -129,13 +129,13 @@ def _headline(document: AuditReport) -> tuple[Direction, str, str]:
     direction, headline = Direction.NONE, phrase("verdict", "none")
     segments = document.places
     if shape:
-        many = wording.plural(len(segments), "miscalibrated segment")
+        counted = wording.plural(len(segments), "miscalibrated segment")
         direction = Direction.SHAPE
-        headline = phrase("verdict", "also", shape=shape, segments=many) if segments else shape
+        headline = phrase("verdict", "also", shape=shape, segments=counted) if segments else shape
     elif segments:
-        direction, many = Direction.SEGMENTS, wording.plural(len(segments), "segment")
+        direction, counted = Direction.SEGMENTS, wording.plural(len(segments), "segment")
         key = "segments" if len(segments) > 1 else "one_segment"
-        headline = phrase("verdict", key, segments=many, worst=_named(segments[0], labels))
+        headline = phrase("verdict", key, segments=counted, worst=_named(segments[0], labels))
     if direction is Direction.NONE:
         return direction, headline, rates
     headline = headline if gap_is_significant else phrase("verdict", "no_gap", rest=headline)
