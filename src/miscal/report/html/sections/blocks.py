@@ -100,7 +100,7 @@ def columns_of(rows: Mapping[str, list[Any]] | Sequence[object], *names: str) ->
 
 
 def section(identity: str, title: str, *children: Child, opening: str = "") -> Safe:
-    """A section of the page under its heading and the words it opens with; nothing where it holds nothing."""
+    """A section of the report under its heading and the words it opens with; nothing where it holds nothing."""
     body = join(*children)
     return (
         tag("section", tag("h2", title), lead(opening) if opening else None, body, id=identity)

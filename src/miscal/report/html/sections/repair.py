@@ -56,7 +56,7 @@ def advice(document: AuditReport) -> Safe:
 
 
 def next_step(document: AuditReport) -> str:
-    """The command to run next: recalibration by the columns of the findings, or a gate where there are none."""
+    """The command to run next: recalibration by the columns of the findings, or a gate if there is no finding."""
     if document.repaired is not None or not document.outcome or not document.probabilities:
         return ""
     if document.data.get("cluster_suggested"):
