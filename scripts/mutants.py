@@ -109,7 +109,7 @@ FAULTS = [
         "report/html/markup.py",
         "Safe(html.escape(clean(text), quote=True))",
         "Safe(clean(text))",
-        "tests/unit/test_report_markup.py",
+        "tests/report/test_report_markup.py",
     ),
     (
         "recalibrate/binning.py",
@@ -207,7 +207,7 @@ FAULTS = [
         "sorted(item for item in matches if item.is_file())[::-1]",
         "tests/laws/test_parity.py",
     ),
-    ("cli/__init__.py", "    _drop(1)\n", "    pass\n", "tests/unit/test_streams.py"),
+    ("cli/__init__.py", "    _drop(1)\n", "    pass\n", "tests/cli/test_streams.py"),
     (
         "report/html/page.js",
         """.test(value) ? "'" + value : String(value)""",

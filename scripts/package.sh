@@ -19,6 +19,6 @@ for made in "$root"/dist/*.whl "$root"/dist/*.tar.gz; do
     du -sh "$environment"
     (cd "$scratch" && rm -rf miscal-demo && "$environment/bin/miscal" demo && test -s miscal-demo/report.html)
     "$environment/bin/pip" install --quiet --disable-pip-version-check "miscal[plot]" pytest pytest-xdist hypothesis pandas
-    (cd "$unpacked" && "$environment/bin/python" -m pytest -q -p no:cacheprovider tests/kernels tests/unit/test_cli.py)
+    (cd "$unpacked" && "$environment/bin/python" -m pytest -q -p no:cacheprovider tests/kernels tests/cli/test_cli.py)
 done
 echo "dist/ holds an sdist and a wheel that install and work"
