@@ -103,7 +103,7 @@ def ellipsis(text: object, limit: int) -> str:
 
 @functools.cache
 def asset(file: str) -> str:
-    """Style, script or glossary as it will stand inside the report, with plain line ends, which the hashes depend on."""
+    """Style, script or glossary as embedded in the report, with plain line ends, on which the hashes depend."""
     folder = "miscal.report.html" if file.endswith((".css", ".js")) else "miscal.report"
     text = resources.files(folder).joinpath(file).read_text(encoding="utf-8")
     return "\n".join(text.splitlines()).strip()
