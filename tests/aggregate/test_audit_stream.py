@@ -205,8 +205,8 @@ def test_an_interrupt_inside_executed_text_exits_alike(tmp_path):
     """Python marks itself as killed by SIGINT when one arrives inside exec(text); the command wipes the mark."""
     script = tmp_path / "script.py"
     script.write_text(
-        "import click\nfrom miscal.cli import OneLine\n"
-        "main = click.Group('main')\nmain.__class__ = OneLine\n"
+        "import click\nfrom miscal.cli import CommandGroup\n"
+        "main = click.Group('main')\nmain.__class__ = CommandGroup\n"
         "@main.command()\ndef strike():\n    exec('raise KeyboardInterrupt')\n"
         "main()\n"
     )

@@ -1,6 +1,8 @@
-"""The command: a table of predictions in, a ranking in the terminal and a page out.
+"""The command `miscal`: how it starts, how it prints, and how it ends.
 
-Text that cannot be printed is lost without harm to the work, its files and its exit status.
+An error ends in one line on standard error and an exit status: 1 if a gate failed, 2 for a wrong usage or wrong data, 3 for
+an internal error, 130 if interrupted. Text that cannot be printed does not affect the work, its files or the exit status.
+The commands themselves are in `miscal.cli.commands`.
 """
 
 import codecs
@@ -17,16 +19,16 @@ import click
 
 from miscal.data.errors import MiscalError, MiscalWarning, Parameter, Spelling, visible
 
-__all__ = ["OneLine", "main"]
+__all__ = ["CommandGroup", "main"]
 
-# They live in `miscal.cli.commands`, which is imported when one is asked for.
+# Functions of `miscal.cli.commands`, which is imported when a command runs.
 COMMANDS = ("apply", "audit", "check", "demo", "fit", "merge", "recalibrate", "report", "summarize")
 # Earlier names of commands: they work, print nothing about it, and are in no help text.
 ALIASES = {"page": "report", "tally": "summarize"}
-DEFECT, INTERRUPTED = 3, 130
+INTERNAL_ERROR, INTERRUPTED = 3, 130
 
-# What the command prints beyond ASCII, for streams that know no more than that.
-PLAIN = {
+# Replacements of the characters that the command prints, for streams that can encode ASCII only.
+ASCII_EQUIVALENTS = {
     "\N{LESS-THAN OR EQUAL TO}": "<=",
     "\N{MINUS SIGN}": "-",
     "\N{EM DASH}": "-",
@@ -36,8 +38,8 @@ PLAIN = {
 }
 
 
-class OneLine(click.Group):
-    """Errors end in one clear line: exit status 2 for what the user can mend, 3 for what is ours to mend."""
+class CommandGroup(click.Group):
+    """The group of all commands: imports a command when it runs, and ends errors in one line and an exit status."""
 
     def list_commands(self, context: click.Context) -> list[str]:  # noqa: ARG002
         return list(COMMANDS)
@@ -49,7 +51,7 @@ class OneLine(click.Group):
         return super().get_command(context, cmd_name)
 
     def as_option(self, parameter: Parameter) -> str:
-        """A parameter of Python as the option of the running command that sets it, or as in Python where none does."""
+        """A parameter of Python spelled as the option that sets it, or as in Python where no option does."""
         options = {
             option.name: option
             for command in self.commands.values()
@@ -63,18 +65,18 @@ class OneLine(click.Group):
         return f"{option.opts[0]} {value}".strip()
 
     def main(self, *args: Any, standalone_mode: bool = True, **options: Any) -> Any:
-        """Run, and say how it ended; exit status 1 is for gates that failed, whatever click makes of a closed pipe."""
-        steady()
+        """Run a command and return its exit status, or exit with it; 1 is reserved for gates that failed."""
+        replace_unencodable()
         # Arrow's allocator is to keep freed memory for the next batch: it gives it back within milliseconds otherwise,
-        # and taking it anew costs a third of decoding. The passes give it back themselves as they near their ceiling.
+        # and taking it anew costs a third of decoding. The passes give it back themselves as they near the memory limit.
         if "pyarrow" not in sys.modules:
             os.environ.setdefault("MIMALLOC_PURGE_DELAY", "60000")
         try:
             with warnings.catch_warnings():
-                warnings.showwarning = partial(_warn, warnings.showwarning, self.as_option)
+                warnings.showwarning = partial(_show_warning, warnings.showwarning, self.as_option)
                 status = super().main(*args, **{**options, "standalone_mode": False})
         except MiscalError as error:
-            complain(visible(" ".join(error.text(self.as_option).split())))
+            echo_error(visible(" ".join(error.text(self.as_option).split())))
             status = 2
         except click.ClickException as error:
             with suppress(OSError):
@@ -84,81 +86,81 @@ class OneLine(click.Group):
             # An interrupt inside exec(text), as dataclasses call it, leaves a mark on the interpreter
             # that turns every later exit status into "killed by SIGINT"; the next exec(text) wipes it.
             exec("")  # noqa: S102
-            complain(f"interrupted; {'its files were written' if WRITTEN else 'nothing was written'}")
+            echo_error(f"interrupted; {'its files were written' if WRITTEN else 'nothing was written'}")
             status = INTERRUPTED
-        except SystemExit:  # click's, where the reader of --help has gone away
+        except SystemExit:  # from click, where the reader of --help has closed the pipe
             status = 0
         except Exception as error:  # noqa: BLE001
-            status = _unforeseen(error)
+            status = _internal_error(error)
         if standalone_mode:
             raise SystemExit(status)
         return status
 
 
-def _unforeseen(error: Exception) -> int:
-    """Say in one line what went wrong that nobody refused: for want of room, else by a mistake of ours."""
+def _internal_error(error: Exception) -> int:
+    """Print an unexpected exception in one line: a full disk, lack of memory, or else an internal error."""
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:  # of the text of --help and --version
         unprinted(error)
         return 0
     if isinstance(error, MemoryError):
-        complain("out of memory; pass --memory, such as --memory 1GB, to read the table in parts")
+        echo_error("out of memory; pass --memory, such as --memory 1GB, to read the table in parts")
         return 2
     import traceback
 
     if os.environ.get("MISCAL_TRACEBACK"):
         traceback.print_exception(error)
     last = traceback.extract_tb(error.__traceback__)[-1]
-    said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-    place = f"{os.path.basename(last.filename)}:{last.lineno}"  # noqa: PTH119
-    ask = "Please report this line at the issue tracker; MISCAL_TRACEBACK=1 prints the traceback"
-    complain(f"internal error: {said} ({place}). {ask}.")
-    return DEFECT
+    message = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    source = f"{os.path.basename(last.filename)}:{last.lineno}"  # noqa: PTH119
+    request = "Please report this line at the issue tracker; MISCAL_TRACEBACK=1 prints the traceback"
+    echo_error(f"internal error: {message} ({source}). {request}.")
+    return INTERNAL_ERROR
 
 
-@click.group(cls=OneLine, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="miscal")
 def main() -> None:
     """Find where a model's probabilities are miscalibrated, test it, and recalibrate."""
 
 
-def _warn(
+def _show_warning(
     shown: Any, as_option: Spelling, message: Any, category: type[Warning], *where: Any, **more: Any
 ) -> None:
-    """Say the library's warnings in one line, without the place in the code from which the command called it."""
+    """Print warnings of the library in one line, without the source line that raised them."""
     if issubclass(category, MiscalWarning):
-        complain(f"note: {' '.join(message.text(as_option).split())}")
+        echo_error(f"note: {' '.join(message.text(as_option).split())}")
     else:
         shown(message, category, *where, **more)
 
 
 # ------------------------------------------------------------------------------------------------- text to people
-def _spelled(error: UnicodeError) -> tuple[str, int]:
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeEncodeError)
-    lost = error.object[error.start : error.end]
-    return "".join(PLAIN.get(sign, f"\\u{ord(sign):04x}") for sign in lost), error.end
+    missing = error.object[error.start : error.end]
+    return "".join(ASCII_EQUIVALENTS.get(sign, f"\\u{ord(sign):04x}") for sign in missing), error.end
 
 
-WRITTEN: list[str] = []  # what the command says it wrote, for an interrupt that comes after
+WRITTEN_FILES: list[str] = []  # named in the message of a later interrupt
 
 
-def steady() -> None:
-    """Have both streams spell out what their encoding lacks."""
-    WRITTEN.clear()
-    codecs.register_error("spelled", _spelled)
+def replace_unencodable() -> None:
+    """Have both streams replace the characters that their encoding lacks."""
+    WRITTEN_FILES.clear()
+    codecs.register_error("ascii_equivalents", _in_ascii)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="spelled")
+            stream.reconfigure(errors="ascii_equivalents")
 
 
 def is_terminal(stream: Any) -> bool:
-    """Whether a person looks at a stream; one that is closed is none."""
+    """Whether a stream is a terminal; a closed one is not."""
     with suppress(ValueError):
         return bool(stream is not None and stream.isatty())
     return False
 
 
-def say(text: str) -> None:
-    """Print a line or more, or go on without."""
+def echo(text: str) -> None:
+    """Print text on standard output, or go on without."""
     try:
         _print(sys.stdout, text)
     except OSError as error:
@@ -166,14 +168,14 @@ def say(text: str) -> None:
 
 
 def unprinted(error: OSError) -> None:
-    """Go on without printing; a reader who has gone away has seen enough, any other reason is said."""
+    """Drop the output; print the reason unless the reader closed the pipe."""
     _drop(1)
     if not isinstance(error, BrokenPipeError):
-        complain(f"the text could not be printed ({error.strerror or error}); all else was done")
+        echo_error(f"the text could not be printed ({error.strerror or error}); everything else was done")
 
 
-def complain(text: str) -> None:
-    """Say one line to whoever looks after the command, if anyone does."""
+def echo_error(text: str) -> None:
+    """Print one line on standard error, or go on without."""
     try:
         _print(sys.stderr, f"miscal: {text}")
     except OSError:
@@ -187,7 +189,7 @@ def _print(stream: Any, text: str) -> None:
 
 
 def _drop(number: int) -> None:
-    """Point a stream to nowhere: what it still holds would fail again when the interpreter closes it."""
+    """Point a stream to the null device: its buffer would fail again when the interpreter closes it."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, number)

@@ -18,7 +18,7 @@ from miscal.aggregate.column_roles import ColumnRoles
 from miscal.aggregate.source import open_source
 from miscal.aggregate.summary import Summary
 from miscal.auditing.record import Audit
-from miscal.cli import say
+from miscal.cli import echo
 from miscal.cli.terminal import progress_bar, write_and_print, written
 from miscal.data.arrays import Plain
 from miscal.data.errors import MiscalError, refusal, refusing, visible
@@ -115,7 +115,7 @@ def audit(
     suppress_below = parameters.pop("suppress_below")  # applied last: comparing and saving need every cell
     _write_audit(_audited(file, **parameters), before, suppress_below, out, json_path, saved, file)
     if saved and suppress_below:
-        say(
+        echo(
             f"{saved} contains the suppressed cells, for comparisons: do not share it. Reports made from it hide them."
         )
 
@@ -164,8 +164,8 @@ def demo(out: Path, effort: str, random_state: int) -> None:
 
     html_path, json_path = out / "report.html", out / "report.json"
     prepared({"--out": html_path, "--json": json_path})
-    say("Flights from New York, July to December 2013, scored by a model trained on January to June.")
-    say("The event: a flight arrives more than 15 minutes late.")
+    echo("Flights from New York, July to December 2013, scored by a model trained on January to June.")
+    echo("The event: a flight arrives more than 15 minutes late.")
     current = _audited(
         flights(),
         outcome="late",
@@ -195,9 +195,9 @@ def summarize(file: str, out: Path, like: Path | None, memory: str | None, **opt
     choices = {name: roles.pop(name) for name in ("by", "ignore", "max_levels")}
     summary = tally_of(file, ColumnRoles(**roles), like=earlier, memory=memory, **choices)
     summary.save(out)
-    say(f"{summary.rows:,} rows. Summary file: {out}   edges {summary.rule[:8]}")
+    echo(f"{summary.rows:,} rows. Summary file: {out}   edges {summary.rule[:8]}")
     for entry in summary.aside:
-        say(f"Excluded: {entry['where']} ({entry['reason']}).")
+        echo(f"Excluded: {entry['where']} ({entry['reason']}).")
 
 
 @command
@@ -219,7 +219,7 @@ def merge(files: tuple[Path, ...], out: Path) -> None:
         except MiscalError as error:
             raise error.with_text(f"'{path}' and '{files[0]}': {error.template}") from error
     total.save(out)
-    say(f"{total.rows:,} rows of {total.parts} table{'s' * (total.parts != 1)}. Summary file: {out}")
+    echo(f"{total.rows:,} rows of {total.parts} table{'s' * (total.parts != 1)}. Summary file: {out}")
 
 
 @command
@@ -267,11 +267,11 @@ def check(
         shown.to_json(json_path)
     failed = [outcome for outcome in outcomes if not outcome.passed]
     for outcome in failed:
-        say(f"failed {outcome.name}: {outcome.line}")
+        echo(f"failed {outcome.name}: {outcome.line}")
         if annotations:
-            say(annotation(outcome, str(file)))
+            echo(annotation(outcome, str(file)))
     if not failed:
-        say(f"passed: {len(outcomes)} of {len(outcomes)} gates")
+        echo(f"passed: {len(outcomes)} of {len(outcomes)} gates")
     click.get_current_context().exit(FAILED if failed else 0)
 
 
@@ -325,13 +325,13 @@ def recalibrate(
         contents[json_path] = f"{dumps(document)}\n".encode()
     write_together(contents)  # all of them, or none if one cannot be written
     files = written(Table=out, Model=model, Report=report_path, JSON=json_path)
-    say(f"{visible(result.record.about['reason'])}\n{result.record.summary(MOST_SEGMENTS)}\n{files}")
+    echo(f"{visible(result.record.about['reason'])}\n{result.record.summary(MOST_SEGMENTS)}\n{files}")
     arguments = [word for name in options["probability"] for word in ("--probability", name)]
     arguments = ["--prediction", options["prediction"]] if options["prediction"] else arguments
     command_line = shlex.join(
         ["miscal", "apply", str(model), "FILE", *arguments, *["--logit"] * options["logit"]]
     )
-    say(f"Apply to new data: {visible(command_line)}")
+    echo(f"Apply to new data: {visible(command_line)}")
 
 
 @command
@@ -346,7 +346,7 @@ def apply(
     out = table_path(out, file, column)
     prepared({"--out": out}, model=model, table=file)
     rows = apply_to(load_model(model), file, probability, out, column=column, **options)
-    say(f"{rows:,} rows. Table: {out}")
+    echo(f"{rows:,} rows. Table: {out}")
 
 
 @command
@@ -367,4 +367,4 @@ def fit(file: str, method: str, bins: int | None, group: tuple[str, ...], out: P
         model = package.GroupWise(model, columns=list(group))
     fitted = fit_to(model, file, **options)
     write_whole(out, fitted.to_json().encode())
-    say(f"{fitted.n_rows_:,} rows, from {fitted.fitted_from_['how']}. Model: {out}")
+    echo(f"{fitted.n_rows_:,} rows, from {fitted.fitted_from_['how']}. Model: {out}")

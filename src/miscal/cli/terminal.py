@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from miscal.auditing.record import Audit
-from miscal.cli import WRITTEN, is_terminal, say
+from miscal.cli import WRITTEN_FILES, is_terminal, echo
 from miscal.data.errors import visible
 from miscal.report import wording
 from miscal.report.codec import of_document
@@ -42,12 +42,12 @@ def write_and_print(
         document = replace(document, data={**document.data, "source": str(table)})
     command_line = next_step(document)
     following = [f"Next: {inert(visible(command_line))}"] if command_line else []
-    say("\n".join([*shown_lines(document), "", files, *following]))
+    echo("\n".join([*shown_lines(document), "", files, *following]))
 
 
 def written(**files: Path | None) -> str:
     """The paths of the files that were written, in one line."""
-    WRITTEN.extend(str(path) for path in files.values() if path)
+    WRITTEN_FILES.extend(str(path) for path in files.values() if path)
     return "   ".join(f"{what}: {visible(path)}" for what, path in files.items() if path)
 
 
