@@ -1,8 +1,8 @@
 """The command `miscal`: how it starts, how it prints, and how it ends.
 
-An error ends in one line on standard error and an exit status: 1 if a gate failed, 2 for a wrong usage or wrong data, 3 for
-an internal error, 130 if interrupted. Text that cannot be printed does not affect the work, its files or the exit status.
-The commands themselves are in `miscal.cli.commands`.
+An error ends in one line on standard error and an exit status: 1 if a gate failed, 2 for wrong usage or wrong data, 3
+for an internal error, 130 if interrupted. Text that cannot be printed affects neither files nor exit status. The commands
+themselves are in `miscal.cli.commands`.
 """
 
 import codecs
@@ -67,8 +67,8 @@ class CommandGroup(click.Group):
     def main(self, *args: Any, standalone_mode: bool = True, **options: Any) -> Any:
         """Run a command and return its exit status, or exit with it; 1 is reserved for gates that failed."""
         replace_unencodable()
-        # Arrow's allocator is to keep freed memory for the next batch: it gives it back within milliseconds otherwise,
-        # and taking it anew costs a third of decoding. The passes give it back themselves as they near the memory limit.
+        # Arrow's allocator is to keep freed memory for the next batch: it returns it within milliseconds
+        # otherwise, and taking it anew costs a third of decoding. The passes return it themselves near the memory limit.
         if "pyarrow" not in sys.modules:
             os.environ.setdefault("MIMALLOC_PURGE_DELAY", "60000")
         try:
@@ -86,7 +86,7 @@ class CommandGroup(click.Group):
             # An interrupt inside exec(text), as dataclasses call it, leaves a mark on the interpreter
             # that turns every later exit status into "killed by SIGINT"; the next exec(text) wipes it.
             exec("")  # noqa: S102
-            echo_error(f"interrupted; {'its files were written' if WRITTEN else 'nothing was written'}")
+            echo_error(f"interrupted; {'its files were written' if WRITTEN_FILES else 'nothing was written'}")
             status = INTERRUPTED
         except SystemExit:  # from click, where the reader of --help has closed the pipe
             status = 0

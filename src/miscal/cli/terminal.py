@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from miscal.auditing.record import Audit
-from miscal.cli import WRITTEN_FILES, is_terminal, echo
+from miscal.cli import WRITTEN_FILES, echo, is_terminal
 from miscal.data.errors import visible
 from miscal.report import wording
 from miscal.report.codec import of_document
