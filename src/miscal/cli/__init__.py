@@ -1,8 +1,8 @@
 """The command `miscal`: how it starts, how it prints, and how it ends.
 
 An error ends in one line on standard error and an exit status: 1 if a gate failed, 2 for wrong usage or wrong data, 3
-for an internal error, 130 if interrupted. Text that cannot be printed affects neither files nor exit status. The commands
-themselves are in `miscal.cli.commands`.
+for an internal error, 130 if interrupted. Text that cannot be printed affects neither files nor exit status. Commands
+are in `miscal.cli.commands`.
 """
 
 import codecs
@@ -68,7 +68,7 @@ class CommandGroup(click.Group):
         """Run a command and return its exit status, or exit with it; 1 is reserved for gates that failed."""
         replace_unencodable()
         # Arrow's allocator is to keep freed memory for the next batch: it returns it within milliseconds
-        # otherwise, and taking it anew costs a third of decoding. The passes return it themselves near the memory limit.
+        # otherwise, and taking it anew costs a third of decoding. Passes return it themselves near the memory limit.
         if "pyarrow" not in sys.modules:
             os.environ.setdefault("MIMALLOC_PURGE_DELAY", "60000")
         try:
