@@ -201,7 +201,7 @@ class ReadRoles:
             raise unnamed("the table", names)
         taken: dict[str, str] = {}
         for role, name in self.named:
-            check_named([name], names, f"'{role}': the table")
+            check_named([name], names, f"{parameter(role)}: the table")
             if name in taken and {role, taken[name]} != {"cluster", "id"}:
                 got = f"column '{name}' is also '{taken[name]}'"
                 raise refusal("must be a column of its own", f"'{role}'", got=got)
