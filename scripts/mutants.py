@@ -187,19 +187,19 @@ FAULTS = [
         "stats/comparison.py",
         "return not abs(before[0] - after[0]) < CHANGE_Z * math.hypot(before[1], after[1])",
         "return True",
-        "tests/unit/test_explained_by.py::test_an_unchanged_quarter_passes_and_a_changed_one_fails",
+        "tests/auditing/test_explained_by.py::test_an_unchanged_quarter_passes_and_a_changed_one_fails",
     ),
     (
         "stats/binomial.py",
         "return 2.0 * float(binomial_tail(",
         "return 0.02 * float(binomial_tail(",
-        "tests/unit/test_certain_rows.py",
+        "tests/auditing/test_score_tails.py",
     ),
     (
         "auditing/search/crossings.py",
         "SUSPECT_SHARE, MAX_SUSPECT_P = 1 / 3, 0.05",
         "SUSPECT_SHARE, MAX_SUSPECT_P = 0.0, 0.05",
-        "tests/unit/test_search_limits.py",
+        "tests/auditing/test_search_limits.py",
     ),
     (
         "aggregate/readers.py",

@@ -24,12 +24,12 @@ ROOT = Path(__file__).resolve().parents[1]
 # The longest files, begun first: at the end of a run no worker is left alone with one of them.
 LONGEST = (
     "test_scripts_run", "test_spark", "test_page", "test_audit_study", "test_recalibrator_laws", "test_parity",
-    "test_held_up", "test_beyond_memory", "test_explained_by", "test_lore", "test_search_limits",
+    "test_unusual_tables", "test_beyond_memory", "test_explained_by", "test_lore", "test_search_limits",
     "test_recalibrator_json", "test_streams", "test_power_study", "test_audit_stream", "test_stream_study",
     "test_sampled_by_outcome", "test_audit", "test_field_false_alarms", "test_false_alarms_variable", "test_choose",
     "test_any_mean", "test_mean_repair_laws", "test_plots", "test_audit_periods", "test_types",
     "test_by_subpopulation", "test_mean_recalibration", "test_report_page", "test_false_alarms_score",
-    "test_first_look",
+    "test_column_choice",
     "test_goldens", "test_goldens_spark", "test_docs_search",
 )  # fmt: skip
 FEW_DRAWS = 9  # of 199

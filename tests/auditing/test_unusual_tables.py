@@ -119,7 +119,7 @@ def test_levels_beyond_the_ceiling_are_set_aside(tmp_path: Path, monkeypatch: py
     p = miscal.Predictions([0, 1], [0.2, 0.7], columns={"g": ["a", "b"]})
     assert levels_that_fit("600MB", p) < 40_000 < 100_000 < levels_that_fit("1GB", p)
     monkeypatch.setattr("miscal.aggregate.sample.MANY_LEVELS", 20)
-    monkeypatch.setattr("miscal.aggregate.sample.BYTES_PER_TESTED_LEVEL", 10**9)
+    monkeypatch.setattr("miscal.aggregate.sample.BYTES_BEFORE_LEVELS", 10**9)
     frame(g=np.resize([f"level {i}" for i in range(40)], ROWS), few=np.resize(["a", "b"], ROWS)).to_parquet(
         tmp_path / "t.parquet"
     )
