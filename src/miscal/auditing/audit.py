@@ -85,35 +85,59 @@ def audit(
     exposure: str | None = None,
     **read_options: Any,
 ) -> Audit:
-    """Find where the predictions of a table are wrong, over the score, every column and pairs of columns.
+    """Find where the predictions of a table are miscalibrated: by score, by every column and by pairs of columns.
 
-    Every place is tested; p-values are adjusted over the whole audit, so that on calibrated data the chance of any
-    finding is at most `level`. What is beyond noise is split into what is left when the score itself is put right
-    (specific) and what is not (general, one finding about the whole table). Specific places are ranked by how many
-    events they are off for certain; places that another one explains are listed under it.
+    Every segment is tested; p-values are adjusted over the whole audit, so that on calibrated data the chance of any
+    finding is at most `level`. A significant segment is specific if it is still significant after global
+    recalibration; what is not is one finding about the whole table. Specific segments are ranked by the lower bound
+    of their events off; segments that another one explains are listed under it.
 
     Parameters
     ----------
-    data : frame of any library, path (also of a folder, a pattern or a tally), or Predictions
-    outcome, probability, weight, count, cluster : names of columns, as in `miscal.read`
-    by : columns to look at; all of them by default
-    ignore : columns to leave out
-    target : "auto", "positive", "top" or a class; with several classes and "auto" each class is looked at too
-    level : chance of any false alarm in the whole audit
-    effort : "quick" (score and columns), "normal" (pairs of columns and subpopulations too) or "deep" (neighbourhoods
-        too, and a wider search): units of work, not of time, so that a seed gives the same answer anywhere
-    time : a column of dates or times: the audit then says how far off each period was, and between which two
-        neighbouring periods the model got better or worse (`sections["period"]` of the JSON)
-    every : "week" (from Monday), "month", "quarter" or "year"; by how long the table lasts if not given
-    suppress_below : cells and findings of fewer rows are kept out of page, JSON and CSV
-    source : what the page calls the data; the file's name by default
-    memory : stay below this much memory, such as "600MB"; half of the machine's for a path if not given. A table that
-        fits is loaded, and the answer is that of the loaded table. Of one that does not, places are searched on a
-        sample of as many rows as fit, and then added up and tested on all rows
-    max_levels : a field with more levels is set aside, with the reason
-    progress : called with what is being looked at, how many steps are done, and how many there are
-    prediction, response, exposure : in the place of `probability`, the column of predicted means; "real" (amounts,
-        scores, soft labels) or "count"; and the column of exposures, of which the prediction is then a rate a unit
+    data : frame, path or Predictions
+        A frame of any library; a path, also of a folder, a pattern or a summary file.
+    outcome, weight, count, cluster : str, optional
+        Names of columns, as in `miscal.read`.
+    probability : str, sequence or mapping, optional
+        Names of the columns of probabilities, as in `miscal.read`.
+    by : sequence of str, optional
+        Columns to audit; by default all of them.
+    ignore : sequence of str
+        Columns to leave out.
+    target : str or int
+        "auto", "positive", "top" or a class; with several classes and "auto" each class is audited too.
+    level : float
+        Chance of any false finding in the whole audit.
+    effort : str
+        "quick" (score and columns), "normal" (pairs of columns and subpopulations too) or "deep" (neighbourhoods too,
+        and a wider search). These are units of work, not of time, so that a seed gives the same answer anywhere.
+    random_state : int
+        Seed.
+    time : str, optional
+        Column of dates or times: the audit then gives the gap of each period, and says between which two neighbouring
+        periods it became larger or smaller (`sections["period"]` of the JSON).
+    every : str, optional
+        "week" (from Monday), "month", "quarter" or "year"; by default chosen from the range of dates.
+    suppress_below : int
+        Cells and findings of fewer rows are left out of report, JSON and CSV.
+    source : str, optional
+        What the report calls the data; by default the file's name.
+    memory : str or int, optional
+        Limit, such as "600MB"; for a path by default half of the machine's memory. A table that fits is loaded, and
+        the answer is that of the loaded table. Otherwise segments are searched on a sample of as many rows as fit, and
+        then added up and tested on all rows.
+    max_levels : int
+        A categorical column with more levels is excluded.
+    progress : callable, optional
+        Called with what is being tested, how many steps are done, and how many there are.
+    prediction : str, optional
+        In the place of `probability`, the column of predicted means.
+    response : str
+        "binary"; "real" (amounts, scores, soft labels) or "count" for predicted means.
+    exposure : str, optional
+        Column of exposures, of which the prediction is then a rate per unit.
+    **read_options
+        Other options of `miscal.read`.
 
     Returns
     -------

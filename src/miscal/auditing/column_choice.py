@@ -1,6 +1,7 @@
-"""Which columns an audit looks at, which it sets aside and why, and which are keys whose rows are not independent.
+"""Which columns an audit tests, which it excludes and why, and which are keys whose rows are not independent.
 
-Which are outcome and probability, where nobody says it and one choice is left: `guessed`.
+Outcome and probability are taken from the table where the user does not name them and one choice is left (`guessed`).
+The rule: a reason is a code (`ExclusionReason`), a new one needs its words and, in `exclusions`, its remedy.
 """
 
 import math
@@ -65,13 +66,13 @@ def named(columns: Any) -> list[str]:
 
 
 def usable_columns(source: Source, roles: Any, by: Names | None, ignore: Names) -> list[str]:
-    """The columns of a table to look at: those asked for, or all that can be; refuses names that it does not have."""
+    """The columns of a table to audit: those named in `by`, or all that are usable; rejects unknown names."""
     known = [name for name in source.kinds if name not in roles.names]
     source.check_columns([name for name, _ in source.excluded if name in (by or ())])
-    aside = dict(source.excluded)
-    check_named((name for name in (*(by or ()), *ignore) if name not in aside), known, "the data")
-    left = {*ignore, *source.unusable} if by is None else {*ignore, *known}.difference(by)
-    return [name for name in known if name not in left]
+    excluded = dict(source.excluded)
+    check_named((name for name in (*(by or ()), *ignore) if name not in excluded), known, "the data")
+    unwanted = {*ignore, *source.unusable} if by is None else {*ignore, *known}.difference(by)
+    return [name for name in known if name not in unwanted]
 
 
 def chosen_columns(
@@ -149,10 +150,10 @@ def reason_copied(column: Column, predictions: Predictions) -> Reason | None:
     if score.ndim > 1:
         if not (column.nominal or column.integer):
             return None
-        own, names = _texts(column), np.array([*map(str, predictions.classes)], object)
-        if np.array_equal(own, names[outcome]):
+        texts, names = _texts(column), np.array([*map(str, predictions.classes)], object)
+        if np.array_equal(texts, names[outcome]):
             return Reason(ExclusionReason.OUTCOME_COPY)
-        predicted = np.array_equal(own, names[np.argmax(score, axis=1)])
+        predicted = np.array_equal(texts, names[np.argmax(score, axis=1)])
         return Reason(ExclusionReason.PREDICTED_CLASS) if predicted else None
     if len(column.levels) <= 2 and np.unique(values[:FEW]).size <= 2 and np.unique(values).size == 2:
         second = values == values.max()
@@ -169,8 +170,8 @@ def reason_copied(column: Column, predictions: Predictions) -> Reason | None:
     for rows in (slice(0, FEW), slice(None)):
         order = np.argsort(score[rows], kind="stable")
         apart = np.diff(score[rows][order]) > APART
-        own = np.diff(values[rows][order])[apart]
-        if own.size < FEW // 5 or not (np.all(own > 0) or np.all(own < 0)):
+        steps = np.diff(values[rows][order])[apart]
+        if steps.size < FEW // 5 or not (np.all(steps > 0) or np.all(steps < 0)):
             return None
     return Reason(ExclusionReason.SCORE_COPY)
 
@@ -189,12 +190,12 @@ def separated(second: Array, score: Array) -> tuple[float, float] | None:
     return None
 
 
-MOST_ROWS = 200_000  # looked at, from the start: the rows of a key often stand together
-LEAST_KEYS, LEAST_ERRING = 20, 100  # keys of two rows or more, for outcomes and for errors
-LARGEST = 100  # rows a key on average: above it, a key is a group
-# Keys whose outcomes agree, where chance would make at most this share of them agree.
-NEARLY_ALL, CHANCE = 0.98, 0.8
-FAR, LARGER = 5.0, 1.25  # standard errors, and times the variance, from which errors are shared
+MAX_KEY_ROWS = 200_000  # that are read, from the start: the rows of a key often stand together
+MIN_KEYS, MIN_KEYS_FOR_ERRORS = 20, 100  # keys of two rows or more, to compare outcomes and errors
+MAX_ROWS_PER_KEY = 100  # on average: above it, a key is a group
+# Share of keys whose outcomes agree, where chance would make at most the second share of them agree.
+MIN_AGREEING, MAX_AGREEING_BY_CHANCE = 0.98, 0.8
+MIN_RATIO_Z, MIN_VARIANCE_RATIO = 5.0, 1.25  # from which errors are correlated within keys
 
 
 def suggested(compared: TargetData, columns: Sequence[Column]) -> tuple[str, str] | None:
@@ -202,45 +203,51 @@ def suggested(compared: TargetData, columns: Sequence[Column]) -> tuple[str, str
 
     Given as its name and a note on what to do about it.
 
-    compared : the pair beyond the score
+    Parameters
+    ----------
+    compared : TargetData
+        After global recalibration.
     """
-    one = compared.take(slice(MOST_ROWS))
-    found = [(*key, column.name) for column in columns if (key := _judged(column, one))]
-    if not found:
+    first_rows = compared.take(slice(MAX_KEY_ROWS))
+    keys = [(*key, column.name) for column in columns if (key := _shared_by_key(column, first_rows))]
+    if not keys:
         return None
-    *_, shared, name = min(found, key=lambda key: key[:2])
+    *_, shared, name = min(keys, key=lambda key: key[:2])
     why = "they are not independent, and a place may seem beyond noise that is not"
     return name, f"Rows of one {name} {shared}: {why}. To judge them together, give --cluster {name}."
 
 
-def _judged(column: Column, one: TargetData) -> tuple[bool, int, str] | None:
+def _shared_by_key(column: Column, compared: TargetData) -> tuple[bool, int, str] | None:
     """Whether it is uncertain that rows of one value are not independent, how many values it has, what they share."""
-    if not (column.nominal or column.integer) or not one.binary:
+    if not (column.nominal or column.integer) or not compared.binary:
         return None
-    known = ~column.missing[: one.rows]
-    _, code = np.unique(column.values[: one.rows][known], return_inverse=True)
+    known = ~column.missing[: compared.rows]
+    _, code = np.unique(column.values[: compared.rows][known], return_inverse=True)
     several = np.bincount(code) >= 2
-    many = np.bincount(code)[several]
-    if many.size < LEAST_KEYS or many.sum() < 0.5 * one.rows or many.mean() > LARGEST:
+    key_rows = np.bincount(code)[several]
+    if key_rows.size < MIN_KEYS or key_rows.sum() < 0.5 * compared.rows or key_rows.mean() > MAX_ROWS_PER_KEY:
         return None
 
     def sums(values: Array) -> Array:
         return np.bincount(code, values[known])[several]
 
-    inside = np.clip(one.predicted, 1e-9, 1.0 - 1e-9)
-    events, none = sums(one.observed), np.exp(sums(np.log1p(-inside)))
+    inside = np.clip(compared.predicted, 1e-9, 1.0 - 1e-9)
+    events, none = sums(compared.observed), np.exp(sums(np.log1p(-inside)))
     agreeing = {  # and how likely that is by chance
-        "have the same outcome": ((events == 0) | (events == many), np.exp(sums(np.log(inside))) + none),
+        "have the same outcome": ((events == 0) | (events == key_rows), np.exp(sums(np.log(inside))) + none),
         "have exactly one event": (events == 1, np.minimum(none * sums(inside / (1.0 - inside)), 1.0)),
     }
     for shared, (agree, chance) in agreeing.items():
-        if agree.mean() >= NEARLY_ALL and chance.mean() <= CHANCE:
-            return False, many.size, shared
+        if agree.mean() >= MIN_AGREEING and chance.mean() <= MAX_AGREEING_BY_CHANCE:
+            return False, key_rows.size, shared
     if not (column.nominal or NAMED.search(column.name)):
         return None
-    off, noise = sums(one.observed - one.predicted), sums(one.predicted * (1.0 - one.predicted))
-    together = _errors(off / many, noise / many**2)
-    return (True, many.size, together) if together else None
+    off, noise = (
+        sums(compared.observed - compared.predicted),
+        sums(compared.predicted * (1.0 - compared.predicted)),
+    )
+    together = _errors(off / key_rows, noise / key_rows**2)
+    return (True, key_rows.size, together) if together else None
 
 
 def _errors(mean: Array, variance: Array) -> str:
@@ -251,15 +258,17 @@ def _errors(mean: Array, variance: Array) -> str:
     both = variance[1:] + variance[:-1]
     noisy = both > 0
     square = np.diff(mean)[noisy] ** 2 / both[noisy]
-    if square.size < LEAST_ERRING - 1:
+    if square.size < MIN_KEYS_FOR_ERRORS - 1:
         return ""
     ratio, error = square.mean(), square.std() * math.sqrt(1.5 / square.size)
-    beyond = ratio > max(LARGER, 1 + FAR * error)
-    return f"err together, {ratio:.1f} times as much as independent rows" if beyond else ""
+    correlated = ratio > max(MIN_VARIANCE_RATIO, 1 + MIN_RATIO_Z * error)
+    return f"err together, {ratio:.1f} times as much as independent rows" if correlated else ""
 
 
-CERTAINLY = 0.999  # rows that name the class predicted, from which a column is that and not the outcome
-SUM_OF_ONE = 1e-3  # how far the classes' probabilities of a row may be from 1 in all
+MIN_PREDICTED_SHARE = (
+    0.999  # of rows that name the predicted class, from which a column is that and not the outcome
+)
+MAX_SUM_ERROR = 1e-3  # by which the probabilities of a row may differ from 1 in all
 # A name that settles it where several columns could be meant.
 _OUTCOME = re.compile(
     r"y|(y|is|has)?_?(true|truth|target|labels?|class|outcome|actual|event|observed)", re.IGNORECASE
@@ -331,13 +340,13 @@ def _classes(usable: Mapping[str, Column], chances: list[str], outcome: str | No
     for head in {name.rpartition("_")[0]: name for name in chances if "_" in name}:
         names = named_by(head, chances)
         scores = [usable[name].values for name in names]
-        if len(names) < 2 or np.abs(sum(scores) - 1.0).max() > SUM_OF_ONE:
+        if len(names) < 2 or np.abs(sum(scores) - 1.0).max() > MAX_SUM_ERROR:
             continue
         labels = np.array([name[len(head) + 1 :] for name in names], object)
         words = {name: _texts(each) for name, each in usable.items() if name not in names}
         fit = [name for name, each in words.items() if len(set(each)) > 1 and set(each) <= set(labels)]
         said = labels[np.argmax(scores, axis=0)]
-        free = [name for name in fit if np.mean(words[name] == said) < CERTAINLY] or fit
+        free = [name for name in fit if np.mean(words[name] == said) < MIN_PREDICTED_SHARE] or fit
         settled = [outcome] if outcome in fit else _settled(free, _OUTCOME)
         found += [(name, names[1] if labels.tolist() == ["0", "1"] else names) for name in settled]
     return found[0] if len(found) == 1 else None
