@@ -107,7 +107,7 @@ def test_the_form_is_said_everywhere(extreme: Audit) -> None:
     assert "too extreme" in to_markdown(extreme.document).lower()
     page = to_html(extreme.document)
     assert "two ranges of scores" in page
-    assert "slope of their own" in page
+    assert "their own slope" in page
     document = json.loads(json.dumps(miscal.report.codec.plain(extreme.document)))
     assert [Finding.from_dict(item) for item in document["findings"]] == extreme.findings
     assert {"form", "score_ranges", "explained"} <= set(document["findings"][0])
