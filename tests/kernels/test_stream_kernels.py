@@ -166,13 +166,13 @@ def test_one_thread_is_one(tmp_path, monkeypatch):
     for threads, expected in (("1", threading.current_thread().name), ("2", "miscal-reader_0")):
         monkeypatch.setenv("MISCAL_THREADS", threads)
         source = open_source(tmp_path / "table.parquet")
-        read = source.tables
+        read = source.part_tables
 
         def watched(*arguments, read=read):
             used.add(threading.current_thread().name)
             return read(*arguments)
 
-        monkeypatch.setattr(source, "tables", watched)
+        monkeypatch.setattr(source, "part_tables", watched)
         source.run(State)
         assert used == {expected}
         used.clear()

@@ -3,7 +3,6 @@
 Trees are grown by LightGBM or scikit-learn and kept as one table of nodes, round after round.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
@@ -32,6 +31,7 @@ from miscal.recalibrate.logistic_fit import loss_derivatives
 from miscal.recalibrate.newton import Derivatives, newton_minimise
 from miscal.recalibrate.parameters import MAX_COEFFICIENT, chosen_columns, parameter, state
 from miscal.recalibrate.training_sample import TrainingSample
+from miscal.stats.normal import significantly_positive
 
 # How the number of rounds is chosen.
 MAX_ROUNDS = 40
@@ -41,8 +41,6 @@ ROUND_FOLDS = 5
 MAX_CROSS_FITTED_ROWS = 200_000
 #: Fewest rows per fold.
 MIN_FOLD_ROWS = 2
-#: Quantile of the normal distribution.
-ONE_SIDED_5_PERCENT = 1.6448536269514722
 
 # How trees are grown.
 TREES_PER_ROUND = 25
@@ -360,7 +358,7 @@ class MulticalibrationBoost(TreeColumns):
                 break
         # Has mean 0 if the scores are right.
         terms = weight * (outcome - family.mean(start_link)) * (best_link - start_link)
-        if best_rounds and terms.sum() > ONE_SIDED_5_PERCENT * math.sqrt(terms @ terms):
+        if best_rounds and significantly_positive(terms):
             self.gain_ = best_gain
             return best_rounds
         return 0
