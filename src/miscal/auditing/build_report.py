@@ -159,20 +159,25 @@ def _columns_without_findings(
 
 
 def _not_tested(search: TargetSearch, excluded: Iterable[Excluded]) -> list[NotTested]:
-    """Everything that was not tested, by its kind and reason; excluded columns first."""
-    columns: dict[tuple[str, str, str], list[str]] = {}
-    for entry in excluded:
-        remedy = sentence(remedy_of(entry.reason.code))
-        key = ("columns", entry.reason_words, remedy)
-        columns.setdefault(key, []).append(entry.where)
+    """Everything that was not tested, by its kind and the code of its reason; excluded columns first."""
+    segments: dict[tuple[object, ...], list[str]] = {}
+    words: dict[tuple[object, ...], tuple[str, str, str]] = {}
+    for column in excluded:
+        reason = column.reason
+        key: tuple[object, ...] = ("columns", reason.code, *sorted(reason.fields.items()))
+        segments.setdefault(key, []).append(column.where)
+        words[key] = ("columns", column.reason_words, sentence(remedy_of(reason.code)))
     for left_out in search.not_tested:
-        reason = sentence(left_out.reason, limit=left_out.limit)
-        remedy = sentence(left_out.remedy, limit=left_out.limit)
-        columns.setdefault((left_out.what.value, reason, remedy), []).append(left_out.where)
-    return [
-        NotTested(what, len(where), reason, remedy, where)
-        for (what, reason, remedy), where in columns.items()
-    ]
+        key = (left_out.what, left_out.reason, left_out.remedy, left_out.limit)
+        segments.setdefault(key, []).append(left_out.where)
+        if key not in words:
+            reason_words = sentence(left_out.reason, limit=left_out.limit)
+            words[key] = (left_out.what.value, reason_words, sentence(left_out.remedy, limit=left_out.limit))
+    entries = []
+    for key, where in segments.items():
+        what, reason_words, remedy = words[key]
+        entries.append(NotTested(what, len(where), reason_words, remedy, where))
+    return entries
 
 
 def differences(raw: CellSums, names: Sequence[str], rows: SearchContext) -> Plain:

@@ -14,10 +14,12 @@ from miscal.report.html.sections.repair import repair_sentence
 from miscal.report.model import AuditReport, Measure
 from miscal.report.values import text
 
+#: Numbers that are written as errors, others as plain numbers.
+_ERRORS = {"expected", "maximum", "smooth", "kuiper", "integrated"}
 #: Every number of the score: its name, how it is written, what it means.
 NUMBERS = {
-    key: (label, getattr(wording, write), meaning)
-    for key, (label, write, meaning) in prose("numbers").items()
+    key: (label, wording.error if key in _ERRORS else wording.number, meaning)
+    for key, (label, meaning) in prose("numbers").items()
 }
 _ERRORS_BY_SCORE = ("expected", "kuiper", "smooth")
 #: The key numbers, each with its value for a calibrated model.
