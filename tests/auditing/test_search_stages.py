@@ -14,7 +14,7 @@ from miscal.auditing.search.coded_columns import fine_coding
 from miscal.auditing.search.collect import search_target
 from miscal.auditing.search.crossings import search_pairs
 from miscal.auditing.search.segment_tests import attach_profiles
-from miscal.data.target import pair
+from miscal.data.target import select_target
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def search() -> target_search.TargetSearch:
     truth = np.clip(p + 0.12 * ((age > 60) & (region == "south")) - 0.08 * (region == "north"), 0.0, 1.0)
     columns = {"age": age, "region": region, "group": random.choice(["a", "b"], n)}
     predictions = miscal.Predictions(random.random(n) < truth, p, columns=columns)
-    target_data = pair(predictions)
+    target_data = select_target(predictions)
     coded = [fine_coding(column) for column in predictions.columns.values()]
     options = AuditOptions()
     return search_pairs(search_target(predictions, target_data, coded, "auto", "", options), options)

@@ -75,13 +75,13 @@ def test_a_click_on_a_heading_sorts(show: Any, sample: dict[str, Any]) -> None:
     assert page.locator("#columns-table thead th").first.get_attribute("aria-sort") == "ascending"
     page.locator("#columns-table thead button", has_text="Average error").click()
     shown = [
-        float(text.rstrip("%"))
+        float(text.removesuffix(" pp"))
         for text in page.locator(f"{COLUMN_ROWS} td[data-label='Average error']").all_inner_texts()
     ]
     assert shown == sorted(shown, reverse=True)
     page.locator("#columns-table thead button", has_text="Average error").press("Enter")
     again = [
-        float(text.rstrip("%"))
+        float(text.removesuffix(" pp"))
         for text in page.locator(f"{COLUMN_ROWS} td[data-label='Average error']").all_inner_texts()
     ]
     assert again == sorted(shown)
@@ -94,7 +94,7 @@ def test_searching_keeps_what_matches_in_table_and_figures(show: Any, sample: di
     assert names(page) == ["carrier"]
     assert page.locator("#columns .found").inner_text() == f"1 of {every}"
     headings = page.locator("#columns figure:not([hidden]) h4").all_inner_texts()
-    assert headings == ["carrier", "carrier: all levels"]
+    assert headings == ["carrier", "carrier: all categories"]
     page.locator("#columns input[type=search]").fill("")
     assert len(names(page)) == every
 
@@ -228,7 +228,7 @@ def test_paper_is_six_pages_at_most_and_hides_what_cannot_be_clicked(
     page.emulate_media(media="print")
     for hidden in ("nav", ".tools", ".filters", "details:not([open])", "#words"):
         assert page.locator(f"{hidden}:visible").count() == 0, hidden
-    assert "The file itself has the rest." in page.locator("footer").inner_text()
+    assert "The file itself has everything." in page.locator("footer").inner_text()
     page.locator("details.look").first.evaluate("(look) => { look.open = true; }")
     assert page.locator(".closer pre").first.is_visible()  # what was open is printed
     file = tmp_path / "page.pdf"

@@ -127,7 +127,7 @@ def test_gates_of_fields_and_files_are_limits_too(table: Path, tmp_path: Path) -
 def test_a_tally_refuses_what_it_cannot_follow_any_more(table: Path, tmp_path: Path) -> None:
     kept, page = tmp_path / "day.tally", tmp_path / "page.html"
     assert run("summarize", table, *ROLES, "--out", kept).exit_code == 0
-    refused("audit", kept, "--cluster", "state", "--out", page, saying="--cluster is settled when a tally is made")
+    refused("audit", kept, "--cluster", "state", "--out", page, saying="--cluster is fixed when a summary file is made")
     refused("audit", kept, "--by", "state", "--out", page, saying="--by is settled")
     refused("audit", kept, "--outcome", "z", "--out", page, saying="--outcome is 'y' in 'day.tally'; 'z' was asked for")
     done = run("audit", kept, *ROLES, "--out", page)

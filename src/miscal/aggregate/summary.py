@@ -235,7 +235,7 @@ def coarsened(grid: Tally, edges: Array) -> Tally:
 
 
 def weight_sums(weight: Array, outcome: Any, score: Any, count: Array | None = None) -> Array:
-    """Sums of weights by score and outcome, from which `sums_depend_on_outcome` tells whether weights depend on it.
+    """Sums of weights by score and outcome, from which `weights_depend_on_outcome` tells whether weights depend on it.
 
     Parameters
     ----------

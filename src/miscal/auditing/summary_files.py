@@ -111,10 +111,10 @@ def _check(summary: Summary, name: str, options: AuditOptions) -> None:
                 raise refusal(f"is '{kept}' in '{name}'", f"'{option}'", got=f"'{asked}' was asked for")
         elif value:
             raise refusal(
-                "is settled when a tally is made",
+                "is fixed when a summary file is made",
                 f"'{option}'",
                 got=f"'{name}' keeps sums, not rows",
-                hint="leave it out here, and give it to `miscal tally`, or audit the table itself",
+                hint="leave it out here, and give it to `miscal summarize`, or audit the table itself",
             )
 
 

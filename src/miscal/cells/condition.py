@@ -1,6 +1,6 @@
 """Which rows belong: a condition on one column, and a conjunction of such.
 
-Its words are read back by `pooling.parsing`, every value of every level included.
+Its words are read back by `cells.parse`, every value of every level included.
 """
 
 from __future__ import annotations

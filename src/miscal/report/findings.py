@@ -2,7 +2,7 @@
 
 A `Finding` is a value: it is made by the audit, or read back from JSON by the codec, and never changed. What is here
 needs nothing of the audit, so that reports can be made from a file. Whether a finding is the same as that of another
-audit is decided in `miscal.auditing.findings`.
+audit is decided in `miscal.auditing.same_finding`.
 """
 
 from __future__ import annotations

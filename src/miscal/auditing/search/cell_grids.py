@@ -2,7 +2,7 @@
 
 The rule: a grid is made once, with all that is known of it, and never changed. Cells of numeric columns are ordered, so
 that neighbours may be joined: a block has a first and a last cell for each column. Tests of cells and blocks are in
-`segment_tests` and `shape_tests`.
+`segment_tests`.
 """
 
 import math

@@ -82,7 +82,7 @@ def search_target(
     Parameters
     ----------
     target_data : TargetData
-        What is compared: `pair(predictions, target)`.
+        What is compared: `select_target(predictions, target)`.
     coded_columns : sequence of CodedColumn
         The columns, which all targets share.
     target, scope : str or int, str

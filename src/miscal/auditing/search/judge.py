@@ -103,7 +103,7 @@ class JudgedTarget:
 
     @property
     def total_variance(self) -> float:
-        """Variance of the sum of all weighted_residuals after global recalibration."""
+        """Variance of the sum of all weighted residuals after global recalibration."""
         if not self.columns:
             return math.inf
         return float(self.context.variance(self.columns[0].recalibrated).sum())

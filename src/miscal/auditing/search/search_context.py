@@ -69,7 +69,7 @@ class SearchContext:
     score_grid : ScoreGrid
         Cells of the score, by which every segment is tested for its shape too.
     find_largest : callable or None
-        Finds the largest weighted_residuals of segments among rows that are not in memory.
+        Finds the largest weighted residuals of segments among rows that are not in memory.
     """
 
     raw: TargetData
