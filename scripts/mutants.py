@@ -97,7 +97,7 @@ FAULTS = [
         "auditing/same_finding.py",
         "if opposite_directions(finding, other):",
         "if False:",
-        "tests/unit/test_same_finding.py",
+        "tests/auditing/test_same_finding.py",
     ),
     (
         "cells/partitions.py",
@@ -175,13 +175,13 @@ FAULTS = [
         "auditing/periods.py",
         'PeriodVerdict.SAME: ~(made["change_p_adjusted"] <= level),',
         'PeriodVerdict.SAME: ~(made["change_p_value"] <= level),',
-        "tests/unit/test_audit_periods.py::test_calibrated_tables_rarely_claim_a_change",
+        "tests/auditing/test_audit_periods.py::test_calibrated_tables_rarely_claim_a_change",
     ),
     (
         "auditing/disclosure.py",
         "part < self.below for part in (inside, outside)",
         "part < self.below / 5 for part in (inside, outside)",
-        "tests/unit/test_suppression.py",
+        "tests/auditing/test_suppression.py",
     ),
     (
         "stats/comparison.py",
