@@ -2,7 +2,7 @@
 
     python -m studies.suppression [--quick] [--tables 40]
 
-Tables and solver are those of `tests/unit/test_suppression.py`: every row count of the JSON is an equation, every
+Tables and solver are those of `tests/auditing/test_suppression.py`: every row count of the JSON is an equation, every
 combination of values an unknown that is not negative; a cell of fewer than 20 rows is given away if its least and its
 greatest possible count are the same.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 import miscal
 from miscal.report.codec import plain
-from tests.unit.test_suppression import BELOW, given_away, small_table
+from tests.auditing.test_suppression import BELOW, given_away, small_table
 
 RESULTS = Path(__file__).parent / "results"
 
