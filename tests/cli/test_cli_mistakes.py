@@ -128,7 +128,7 @@ def test_a_tally_refuses_what_it_cannot_follow_any_more(table: Path, tmp_path: P
     kept, page = tmp_path / "day.tally", tmp_path / "page.html"
     assert run("summarize", table, *ROLES, "--out", kept).exit_code == 0
     refused("audit", kept, "--cluster", "state", "--out", page, saying="--cluster is fixed when a summary file is made")
-    refused("audit", kept, "--by", "state", "--out", page, saying="--by is settled")
+    refused("audit", kept, "--by", "state", "--out", page, saying="--by is fixed")
     refused("audit", kept, "--outcome", "z", "--out", page, saying="--outcome is 'y' in 'day.tally'; 'z' was asked for")
     done = run("audit", kept, *ROLES, "--out", page)
     assert done.exit_code == 0, done.output
@@ -312,7 +312,7 @@ def test_a_gate_judges_every_cell_and_then_hides_the_small_ones(tmp_path: Path, 
     baseline = tmp_path / "known.json"
     baseline.write_text(json.dumps(known))
     done = run(*fixed, "--suppress-below", 100, "--no-new-findings", baseline)
-    assert "a place of fewer than 100 rows" in done.output
+    assert "a segment of fewer than 100 rows" in done.output
     assert "WY" not in done.output + suite.read_text() + numbers.read_text().replace('"WY"', "")
 
 
@@ -426,7 +426,7 @@ def test_a_result_without_an_interval_prints_none(rng: np.random.Generator) -> N
     p = rng.dirichlet(np.ones(3), 200)
     found = miscal.by_variation(miscal.Predictions(rng.integers(0, 3, 200), p))
     assert "nan to nan" not in repr(found)
-    assert "No interval" in repr(found)
+    assert "There is no interval" in " ".join(repr(found).split())
 
 
 def test_one_name_alone_is_a_list_of_it(table: Path) -> None:

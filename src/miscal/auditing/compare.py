@@ -20,7 +20,6 @@ from miscal.data.arrays import Plain
 from miscal.data.errors import refusal, visible
 from miscal.report import wording
 from miscal.report.codec import comparison_from
-from miscal.report.html.page import comparison_html
 from miscal.report.model import AuditReport
 from miscal.report.values import Floats, JsonMapping, floats
 from miscal.report.wording import span
@@ -190,6 +189,8 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         comparison = comparison_from(self.to_dict())
+        from miscal.report.html.page import comparison_html
+
         return comparison_html(AuditReport(data={"response": self.response}, comparison=comparison))
 
     def __repr__(self) -> str:

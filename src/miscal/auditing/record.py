@@ -26,8 +26,6 @@ from miscal.report.codec import (
     write_json,
 )
 from miscal.report.findings import Finding
-from miscal.report.html.page import audit_html, audit_text, write_html
-from miscal.report.markdown import to_markdown, to_model_card
 from miscal.report.model import AuditReport
 from miscal.results import Result
 
@@ -52,6 +50,8 @@ class RenderMixin:
 
     def to_html(self, path: FileName) -> None:
         """Write the HTML report, whole or not at all."""
+        from miscal.report.html.page import write_html
+
         write_html(self.shown_report(), path)
 
     def to_json(self, path: FileName) -> None:
@@ -59,6 +59,8 @@ class RenderMixin:
         write_json(to_json(self.shown_report()), path)
 
     def _repr_html_(self) -> str:
+        from miscal.report.html.page import audit_html
+
         return audit_html(self.shown_report())
 
 
@@ -133,6 +135,8 @@ class Audit(RenderMixin):
 
     def to_markdown(self) -> str:
         """The audit as markdown."""
+        from miscal.report.markdown import to_markdown
+
         return to_markdown(self.shown_report())
 
     def to_model_card(self) -> str:
@@ -145,6 +149,8 @@ class Audit(RenderMixin):
         >>> found.to_model_card().splitlines()[0]
         '## Calibration'
         """
+        from miscal.report.markdown import to_model_card
+
         return to_model_card(self.shown_report())
 
     def save(self, path: FileName) -> None:
@@ -224,6 +230,8 @@ class Audit(RenderMixin):
         return rows_of(finding, data)
 
     def __repr__(self) -> str:
+        from miscal.report.html.page import audit_text
+
         return audit_text(self.shown_report())
 
 
