@@ -100,7 +100,7 @@ def test_a_level_called_missing_is_not_what_is_missing():
     head = next(one for one in audit.findings if one.columns == ("f",))
     assert (head.rows, audit.rows_of(head, made).sum()) == (made["f"].null_count, made["f"].null_count)
     page = audit._repr_html_()
-    assert "this place" in page  # the row of the missing ones, among their neighbours
+    assert "this segment" in page  # the row of the missing ones, among their neighbours
 
 
 def test_small_levels_called_missing_are_hidden_beside_what_is_missing():

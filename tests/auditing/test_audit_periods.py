@@ -225,5 +225,5 @@ def test_years_quarters_and_whole_numbers_are_periods() -> None:
     frame["quarter"] = frame["year"].astype(str) + "-Q" + (frame["when"].dt.month % 4 + 1).astype(str)
     assert table(audit(frame, time="quarter", ignore=["when", "year"]))["label"][:2] == ["2019-Q1", "2019-Q2"]
     assert table(audit(frame, every="quarter", ignore=["year", "quarter"]))["label"] == ["2024-Q1", "2024-Q2"]
-    with pytest.raises(MiscalError, match="numbers that are no years"):
+    with pytest.raises(MiscalError, match="numbers that are not years"):
         audit(frame.assign(number=0.5), time="number")

@@ -73,9 +73,9 @@ def test_findings_of_the_same_columns_share_a_card() -> None:
     ]  # fmt: skip
     made = findings(report_from({"schema": "miscal.audit/1", "findings": every, "unlisted": 3}))
     assert made.count("<h3") == 1
-    assert "10 more places of the same column" in made
+    assert "10 more segments of the same column" in made
     assert "and 2 more, in the CSV and the JSON" in made
-    assert "3 smaller or overlapping places are still off" in made
+    assert "3 smaller or overlapping segments" in made
 
 
 def test_clusters_give_one_general_finding_and_no_note_on_days() -> None:
@@ -119,7 +119,7 @@ def test_suppression_keeps_no_running_total_and_no_small_subpopulation(tmp_path:
 @pytest.mark.parametrize(
     ("gap", "expected", "slope", "opening"),
     [
-        (0.002, 0.012, (1.1, 1.2), "The scores are not extreme enough"),
+        (0.002, 0.012, (1.1, 1.2), "The scores are too moderate"),
         (0.002, 0.012, (0.6, 0.7), "The scores are too extreme"),
         (0.010, 0.012, (1.1, 1.2), "Predictions are too high"),
     ],

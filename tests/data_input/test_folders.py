@@ -42,7 +42,7 @@ def test_a_column_that_some_files_lack_is_said(folders: list[Path], tmp_path: Pa
         roles = ["--outcome", "y", "--probability", "p", "--out", str(tmp_path / "t.tally")]
         done = CliRunner().invoke(main, ["summarize", str(folder), *roles])
         assert done.exit_code == 0, done.output
-        assert "Left out: extra (it is not in every file)." in done.output
+        assert "Excluded: extra (it is not in every file)." in done.output
         assert miscal.audit(tmp_path / "t.tally").too_small[0]["where"] == "extra"
 
 

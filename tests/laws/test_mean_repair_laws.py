@@ -204,5 +204,5 @@ def test_json_that_was_tampered_with_is_refused(response, made):
     document = json.loads(fit(made, response, m, rng.poisson(m), X).to_json())
     for wrong in ("binary", 3, None, ["count"]):
         document["state"]["response_"] = wrong
-        with pytest.raises(MiscalError, match="is not a recalibrator"):
+        with pytest.raises(MiscalError, match="is not a model written by"):
             Recalibrator.from_json(json.dumps(document))

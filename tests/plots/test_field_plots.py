@@ -43,7 +43,7 @@ def test_funnel_holds_every_level(data):
 def test_the_title_says_what_noise_alone_shows_and_takes_nothing_off(data):
     result = miscal.by_field(data, "f")
     title = FieldDisplay.from_result(result, kind="funnel").ax_.get_title(loc="left")
-    assert f"error {result.value:.2%}, noise alone {result.noise_floor:.2%}" in title
+    assert f"error {result.value:.2%}, expected by chance {result.noise_floor:.2%}" in title
 
 
 def test_caterpillar_orders_by_the_shrunken_gap(data):

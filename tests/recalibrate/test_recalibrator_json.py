@@ -85,7 +85,7 @@ def test_text_that_is_not_ours(text):
 
 @pytest.mark.parametrize("text", ["[1]", "3", "null", '"words"'])
 def test_json_that_is_no_object_is_refused_in_our_words(text):
-    with pytest.raises(MiscalError, match=r"^the saved model is not a recalibrator.*; it holds no JSON object\.$"):
+    with pytest.raises(MiscalError, match=r"^the saved model is not a model written by .*; it holds no JSON object\.$"):
         Recalibrator.from_json(text)
 
 

@@ -117,7 +117,7 @@ class Summary:
                 "make the second of the same columns and with --like FIRST, so that both have the same edges"
             )
             raise refusal("do not belong together", "the tallies", got=got, hint=hint)
-        added: Any = {name: getattr(self, name) + getattr(other, name) for name in ADDED}
+        added: Plain = {name: getattr(self, name) + getattr(other, name) for name in ADDED}
         return replace(
             self,
             variables={name: sums + other.variables[name] for name, sums in self.variables.items()},
@@ -205,8 +205,8 @@ def _rebuilt(header: Plain, arrays: dict[str, Array]) -> Summary:
         by_name = {}
         for position, (name, kind) in enumerate(header["columns"][group].items()):
             saved_name = f"{group}{position}"
-            tallies: Any = {which: tally(f"{saved_name}:{which}") for which in COLUMN_TALLIES}
-            edges: Any = {which: arrays[f"{saved_name}/{which}"] for which in COLUMN_EDGES}
+            tallies: Plain = {which: tally(f"{saved_name}:{which}") for which in COLUMN_TALLIES}
+            edges: Plain = {which: arrays[f"{saved_name}/{which}"] for which in COLUMN_EDGES}
             by_name[name] = ColumnSums(kind, **tallies, **edges)
         return by_name
 

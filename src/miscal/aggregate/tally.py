@@ -180,7 +180,7 @@ class Tally:
 
     def take(self, positions: Array) -> Tally:
         """The cells at these positions, in any order; a position may be repeated."""
-        arrays: Any = {name: values[positions] for name, values in self._arrays().items()}
+        arrays: Plain = {name: values[positions] for name, values in self._arrays().items()}
         return replace(self, cells=Numbered(positions.size), **arrays)
 
     def coarsen(self, targets: Sequence[int] | Array, cells: Cells) -> Tally:
@@ -193,7 +193,7 @@ class Tally:
             np.add.at(result, targets[kept], values[kept])
             return result
 
-        arrays: Any = {name: added(values) for name, values in self._arrays().items()}
+        arrays: Plain = {name: added(values) for name, values in self._arrays().items()}
         if "limbs" in arrays:
             carry_limbs(arrays["limbs"])
         return replace(self, cells=cells, **arrays)

@@ -37,6 +37,7 @@ from miscal.cells.partitions import BinPooling, Levels
 from miscal.cells.ranges import grid_quantiles, quantile_edges, shared_edges, united
 from miscal.codes.audit import ExclusionReason, Family, FindingKind, Reason
 from miscal.codes.data import ColumnKind
+from miscal.data.arrays import Plain
 from miscal.data.column_types import column_type
 from miscal.data.columns import Column
 from miscal.data.target import TargetData
@@ -333,7 +334,7 @@ def search_of_sums(
         The columns in order, with what a sample shows of them; those that the summary lacks are dropped.
     """
     sums = summary.variables | summary.fields
-    common: Any = {"target": str(summary.about["target"]), "random_state": random_state}
+    common: Plain = {"target": str(summary.about["target"]), "random_state": random_state}
     grid = summary.grid
     grids = []
     for column, sampled in columns:

@@ -68,7 +68,7 @@ class SavedCells:
     def from_dict(cls, values: JsonMapping) -> "SavedCells":
         """Read back what `to_dict` gave, after JSON; KeyError, TypeError or ValueError where it is damaged."""
         label = list(values["label"])
-        sums: dict[str, Any] = {name: floats(values[name]) for name in SUM_NAMES}
+        sums: Plain = {name: floats(values[name]) for name in SUM_NAMES}
         if {len(label), *map(len, sums.values())} != {len(label)}:
             raise ValueError("the sums of its cells differ in number")
         fine = cls.from_dict(values["fine"]) if values.get("fine") else None
@@ -96,9 +96,7 @@ class SavedCells:
             The edges of the new cells.
         """
         new_cell = np.broadcast_to(cell, len(self.label))
-        sums: dict[str, Any] = {
-            name: np.bincount(new_cell, getattr(self, name), len(label)) for name in SUM_NAMES
-        }
+        sums: Plain = {name: np.bincount(new_cell, getattr(self, name), len(label)) for name in SUM_NAMES}
         return SavedCells(label, np.asarray(edges), **sums)
 
     def cut_at(self, inner: Floats) -> "SavedCells":
@@ -399,7 +397,7 @@ def match_cells(before: Mapping[str, SavedCells], after: Mapping[str, SavedCells
 
 def _concatenated(labels: list[str], taken: Sequence[tuple[SavedCells, list[int]]]) -> SavedCells:
     """Some cells of several columns, one after the other."""
-    sums: dict[str, Any] = {
+    sums: Plain = {
         name: np.concatenate([np.empty(0), *(getattr(cells, name)[index] for cells, index in taken)])
         for name in SUM_NAMES
     }

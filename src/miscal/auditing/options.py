@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from miscal.data.arrays import Plain
+
 MAX_LEVELS = 1_000_000  # of a categorical column, by default
 
 Progress = Callable[[str, int, int], None]
@@ -104,7 +106,7 @@ class AuditOptions:
         return self.response != "binary"
 
     @property
-    def reading(self) -> dict[str, Any]:
+    def reading(self) -> Plain:
         """Columns by role and the other options of `miscal.read`."""
         options = {
             "outcome": self.outcome,

@@ -19,6 +19,7 @@ from miscal.auditing.options import AuditOptions
 from miscal.cells.partitions import LevelPooling, Levels, Numbered, Ranges
 from miscal.codes.audit import PeriodVerdict
 from miscal.codes.data import ColumnKind
+from miscal.data.arrays import Plain
 from miscal.data.calendar import MONTHS_OF, calendar_edges, monday
 from miscal.data.checks import one_of
 from miscal.data.columns import Column
@@ -202,7 +203,7 @@ def _periods(daily: Tally, days: Floats, column: str, rows: Any, wanted: AuditOp
     groups = np.where(undated & missing, names.size, 0)  # empty ones add nothing to the first
     groups[full] = period
     levels = Levels(tuple(map(str, names)), missing, column)
-    judged: Any = {"level": wanted.level, "random_state": wanted.random_state}
+    judged: Plain = {"level": wanted.level, "random_state": wanted.random_state}
     if isinstance(rows, NullModel):
         found = evaluate_tally(daily.coarsen(groups, levels), rows, **judged)
     else:

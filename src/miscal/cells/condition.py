@@ -140,7 +140,7 @@ class Condition:
             "excluded": tuple,
             "missing": bool,
         }
-        given: Any = {
+        given: Plain = {
             name: kind(content[name]) for name, kind in kinds.items() if content.get(name) is not None
         }
         return cls(str(content["column"]), **given)

@@ -26,6 +26,7 @@ from miscal.cells.condition import (
     just_below,
 )
 from miscal.codes.data import ColumnKind
+from miscal.data.arrays import Plain
 from miscal.data.calendar import number_of
 from miscal.data.column_types import column_type
 from miscal.data.columns import Column
@@ -152,7 +153,7 @@ class _Reader:
             isinstance(column, Column) and len(column) and column.missing.all()
         ):  # no value, and so no type
             raise self.bad(f"{name!r} holds numbers, and {words} are not")
-        said: Any = {"excluded": levels, "missing": True} if negated else {"levels": levels}
+        said: Plain = {"excluded": levels, "missing": True} if negated else {"levels": levels}
         return Condition(name, kind, **said)
 
 

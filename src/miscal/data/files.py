@@ -79,7 +79,7 @@ class TableFile:
             # With a dictionary a whole row group is held, however few of its rows are asked for at a time.
             few = batch_rows <= FEW_ROWS
             text = [name for name in columns if kind_of(self.types[name]) == ColumnKind.CATEGORY and not few]
-            asked: Any = {"columns": list(columns), "use_threads": False}
+            asked: Plain = {"columns": list(columns), "use_threads": False}
             with self._parquet(metadata=self._metadata, read_dictionary=text, pre_buffer=False) as file:
                 if (self.parts[part] or 0) <= batch_rows:  # with less memory than the general way
                     yield file.read_row_group(part, **asked)

@@ -6,11 +6,11 @@ is right" with the confidence in that label.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
-from miscal.data.arrays import Array, locked
+from miscal.data.arrays import Array, Plain, locked
 from miscal.data.errors import nearest, refusal
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
@@ -118,7 +118,7 @@ class TargetData:
 
     def take(self, rows: Array | slice) -> Self:
         """The pair of some rows (indices, a mask or a slice)."""
-        kept: Any = {name: values[rows] for name in ARRAYS if (values := getattr(self, name)) is not None}
+        kept: Plain = {name: values[rows] for name in ARRAYS if (values := getattr(self, name)) is not None}
         return replace(self, **kept)
 
 

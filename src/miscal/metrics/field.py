@@ -291,12 +291,12 @@ def by_field(
     'NY'
     """
     data = select_target(p, target)
+    levels = _levels(p, field, parent, bins)  # which rejects what cannot be bins
     settings = {
         "column": field if isinstance(field, str) else list(field),
         "parent": parent,
         "bins": bins_asked(bins),
     }
-    levels = _levels(p, field, parent, bins)
     options: Plain = {"norm": norm, "random_state": random_state}
     return measure_field(data, choose_null(data, null), levels, settings, **options)
 

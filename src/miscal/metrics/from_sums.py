@@ -218,7 +218,7 @@ def of_all_rows(sampled_result: Result, predictions: Predictions, source: Any, r
     sampled = None if binary else choose_null(compared, "residual")
     depends = weights_depend_on_outcome(added.weights)
     noise = noise_of_sums(tallies[requests[-1]], outcome_weights=depends, sampled=sampled)
-    common: Any = {"target": settings["target"], "random_state": settings["random_state"]}
+    common: Plain = {"target": settings["target"], "random_state": settings["random_state"]}
     if sampled_result.kind == "field":
         return field_from_sums(name, tallies[shown], noise, **common)
     grid = None if fine is None else tallies[fine]

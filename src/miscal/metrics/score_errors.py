@@ -19,7 +19,7 @@ from miscal.aggregate.tally import Tally
 from miscal.cells.coding import field_pooling
 from miscal.cells.partitions import OF_SCORE, BinPooling, LevelPooling, Numbered, Ranges
 from miscal.cells.ranges import Bins, edges_for, ends_of, given_edges, numbered, warn_of_merged
-from miscal.data.arrays import Array
+from miscal.data.arrays import Array, Plain
 from miscal.data.checks import number, one_of, whole
 from miscal.data.responses import RESPONSES
 from miscal.data.target import TargetData
@@ -54,7 +54,7 @@ def score_bins(
         low, high = data.units.inside(np.array([low, high])).tolist()
     if not by_score or (data.label in MEANS and tuple(range) == UNIT):
         low, high = span_of(values)
-    weights: Any = {"weight": data.weight, "count": data.count, "apart": by_score}
+    weights: Plain = {"weight": data.weight, "count": data.count, "apart": by_score}
     edges = edges_for(values, bins, strategy, low=low, high=high, **weights)
     equal_width = whole and strategy == "uniform" and high > low
     return BinPooling(values, Ranges(edges, name=OF_SCORE), equal_width)

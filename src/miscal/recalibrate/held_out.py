@@ -9,7 +9,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -292,7 +291,7 @@ def _scores_and_errors(
     scale = target.units.scale
     if rows.response == Response.BINARY:
         weight, events = pooled_scores(target)[1:]
-        arguments: Any = {
+        arguments: Plain = {
             "y_true": recalibrated.outcome,
             "y_prob": probability,
             "sample_weight": recalibrated.weight,

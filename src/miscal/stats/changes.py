@@ -5,11 +5,11 @@ Sums of neighbouring days are correlated, and vary more than those of independen
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from miscal.codes.inference import Method, Null
+from miscal.data.arrays import Plain
 from miscal.stats.cell_sums import (
     EFFECTIVE_EVENTS,
     Bools,
@@ -264,7 +264,7 @@ def _fit_day_noise(sums: Floats, pairs: Floats, length: float) -> DayNoise:
     return noise
 
 
-def tests_by_days(sums: CellSums, wider: Floats, freedom: float, level: float) -> dict[str, Any]:
+def tests_by_days(sums: CellSums, wider: Floats, freedom: float, level: float) -> Plain:
     """P-values, intervals and bands of periods whose noise is that of their days; the last cell may have no date."""
     times = np.append(wider, np.ones(sums.rows.size - wider.size))
     with ignore_warnings():

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from miscal.data.arrays import Plain
 from miscal.data.checks import number, one_of, whole
 from miscal.data.libraries import sparse, special
 from miscal.stats.cell_sums import Floats, Integers
@@ -81,7 +82,7 @@ def fit_curves(
     fitted = _constant if options.se == "constant" else _sandwich
     curves = [fitted(part, codes, grid_windows, value_windows, options) for part in parts]
     names = ("fit", "standard_error", "degrees_of_freedom", "sigma")
-    joined: Any = {name: np.hstack([getattr(part, name) for part in curves]) for name in names}
+    joined: Plain = {name: np.hstack([getattr(part, name) for part in curves]) for name in names}
     return replace(
         curves[0], **joined, correlations=[matrix for part in curves for matrix in part.correlations]
     )

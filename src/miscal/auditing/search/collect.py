@@ -90,7 +90,7 @@ def search_target(
     tested : bool
         Whether anything is tested; a sample whose columns are not crossed only says how they are cut.
     """
-    common: Any = {"target": target, "random_state": options.random_state}
+    common: Plain = {"target": target, "random_state": options.random_state}
     options.report_progress("score")
     with warnings.catch_warnings():  # the user did not give a number of bins
         warnings.filterwarnings("ignore", message=".*bins were asked for")

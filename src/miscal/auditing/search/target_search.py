@@ -6,13 +6,13 @@ one with what it adds; evidence from all rows of a large table makes a new one t
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from miscal.auditing.search.cell_grids import CellGrid, GridId
 from miscal.auditing.search.search_context import SearchContext
 from miscal.auditing.search.segment_tests import NO_SHAPE_TESTS, GridShapeTests, grid_shape_tests
 from miscal.auditing.search.tested_segments import TestedSegment
 from miscal.codes.audit import Family, NotTestedKind, NotTestedReason, Remedy
+from miscal.data.arrays import Plain
 from miscal.metrics.score import ScoreResult
 from miscal.results import Result
 from miscal.stats.cell_sums import CellSums
@@ -130,7 +130,7 @@ class TargetSearch:
         not_tested: Iterable[LeftOut] = (),
     ) -> "TargetSearch":
         """The same with what a further search adds."""
-        changes: dict[str, Any] = {
+        changes: Plain = {
             "pairs": (*self.pairs, *pairs),
             "skipped_tests": (*self.skipped_tests, *skipped_tests),
             "row_searches": {**self.row_searches, **(row_searches or {})},

@@ -413,7 +413,7 @@ class MulticalibrationBoost(TreeColumns):
             return {}
         if sample.response != Response.BINARY:
             return {cls.__name__: cls(judges=2)}
-        finer: Any = {"leaves": 16, "min_rows": 20, "rescale": False, "judges": 2}
+        finer: Plain = {"leaves": 16, "min_rows": 20, "rescale": False, "judges": 2}
         return {cls.__name__: cls(**finer), f"{cls.__name__}(from the rate)": cls(start="rate", **finer)}
 
     def _keeps_ranking(self) -> bool:

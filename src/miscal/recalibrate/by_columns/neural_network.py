@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from rich.progress import track
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad, softplus
 
-from miscal.data.arrays import Array
+from miscal.data.arrays import Array, Plain
 from miscal.data.errors import refusal, refusing
 from miscal.kernels.threads import thread_count
 
@@ -142,7 +142,7 @@ def train_network(
     """
     console = Console(stderr=True, force_terminal=settings.progress is True or None)
     hidden = not (settings.progress and console.is_terminal)
-    shown: Any = {"console": console, "transient": True, "disable": hidden}
+    shown: Plain = {"console": console, "transient": True, "disable": hidden}
     device = torch_device(settings.device)
     model.to(device)
     optimizer = torch.optim.Adam(
