@@ -58,7 +58,7 @@ def test_a_finding_speaks_in_words(found: Audit) -> None:
     assert text.startswith("State NY: ")
     assert "more predicted than observed (" in text
     assert "at least" in text
-    assert text.endswith("Beyond noise (adjusted p ≤ 0.001).")
+    assert text.endswith("Significant (adjusted p ≤ 0.001).")
     assert "excess" not in text
 
 

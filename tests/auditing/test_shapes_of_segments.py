@@ -103,7 +103,7 @@ def test_a_shift_everywhere_is_one_finding_and_no_place_is_the_whole_table() -> 
 def test_the_form_is_said_everywhere(extreme: Audit) -> None:
     (found,) = extreme.findings
     assert str(found).startswith("Region d: Too extreme: scores above 0.")
-    assert "more than happened, scores up to 0." in str(found)
+    assert "more than observed, scores up to 0." in str(found)
     assert "too extreme" in to_markdown(extreme.document).lower()
     page = to_html(extreme.document)
     assert "two ranges of scores" in page

@@ -59,7 +59,7 @@ def test_a_planted_region_is_first_and_said_in_its_units(audited):
     first = audited.findings[0]
     assert first.real
     assert first.levels == ("R3",)
-    said = r"Region R3: 0\.1\d+ predicted, 0\.2\d+ happened, \d+ more claims observed than predicted.*A/E (1\.\d+)\."
+    said = r"Region R3: 0\.1\d+ predicted, 0\.2\d+ observed, \d+ more claims observed than predicted.*A/E (1\.\d+)\."
     found = re.match(said, str(first))
     assert found is not None
     assert float(found[1]) == pytest.approx(first.observed / first.predicted, abs=0.005)
@@ -85,7 +85,7 @@ def amounts(extra, largest, rows=300):
 def test_one_row_that_decides_is_said_and_is_not_real():
     found = miscal.audit(amounts(108.0, 1_500.0), effort="quick")
     assert [(one.where, one.real) for one in found.findings] == [("region b", False)]
-    assert "Within noise without its largest row (349 predicted, 1,500 happened): one row decides." in str(
+    assert "Not significant without its largest row (349 predicted, 1,500 observed): one row decides." in str(
         found.findings[0]
     )
     assert any("one row decides" in note for note in found.document["notes"])
@@ -164,7 +164,7 @@ def test_the_page_has_no_word_of_events(audited, tmp_path):
     text = re.sub(r"<[^>]+>", " ", body.split('id="words"')[0])
     assert "probabilit" not in text.lower()
     assert "log-odds" not in text
-    assert not re.search(r"\d% (predicted|happened)", text)
+    assert not re.search(r"\d% (predicted|observed)", text)
     assert "356 more claims" not in text or "observed than predicted" in text
     assert "--prediction rate --response count --exposure years" in text
     assert "actual over expected" in page

@@ -94,7 +94,7 @@ class ScoreRange:
 
     @property
     def off(self) -> str:
-        """How many events more, or fewer, were predicted than happened."""
+        """How many events more, or fewer, were predicted than observed."""
         return f"{wording.counted(self.events_off)} {'more' if self.events_off >= 0 else 'fewer'}"
 
 
@@ -222,12 +222,12 @@ class Finding:
     def shape(self) -> str:
         """What two ranges of its scores that disagree do, in words; empty where they do not.
 
-        "Too extreme: scores above 0.47 predict 136 more than happened, scores up to 0.47 predict 120 fewer"
+        "Too extreme: scores above 0.47 predict 136 more than observed, scores up to 0.47 predict 120 fewer"
         """
         ranges = [f"scores {scores.words} predict {scores.off}" for scores in self.score_ranges]
         if not ranges:
             return ""
-        return f"{self.form.capitalize()}: {ranges[0]} than happened, {', '.join(ranges[1:])}"
+        return f"{self.form.capitalize()}: {ranges[0]} than observed, {', '.join(ranges[1:])}"
 
     @property
     def brief(self) -> str:
@@ -254,9 +254,9 @@ class Finding:
 
     @property
     def rates(self) -> str:
-        """What was predicted and what happened."""
+        """The predicted and the observed rate, or mean."""
         write = wording.number if self.response else wording.percent
-        return f"{write(self.predicted)} predicted, {write(self.observed)} happened"
+        return f"{write(self.predicted)} predicted, {write(self.observed)} observed"
 
     @property
     def difference(self) -> str:
@@ -273,15 +273,15 @@ class Finding:
 
     @property
     def judged(self) -> str:
-        """Whether it is beyond noise."""
+        """Whether it is significant after the correction for all tests of the audit."""
         if self.decided:
             predicted, observed = map(wording.number, self.decided)
             return (
-                f"Within noise without its largest row ({predicted} predicted, {observed} happened): "
+                f"Not significant without its largest row ({predicted} predicted, {observed} observed): "
                 "one row decides."
             )
         chance = wording.p_value(self.p_value, "adjusted p", bound=self.bound)
-        return f"{'Beyond' if self.real else 'Within'} noise ({chance})."
+        return f"{'Significant' if self.real else 'Not significant'} ({chance})."
 
     def __str__(self) -> str:
         return f"{self.where[:1].upper()}{self.where[1:]}: {self.sentence} {self.judged}"
